@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MPL-2.0
+#define _GNU_SOURCE // setns
 #include "node/metadata_http.h"
 
 #include <arpa/inet.h>
