@@ -32,7 +32,7 @@ enum parse_flags {
 
 struct parsed {
     uint16_t ethertype;   // host order, after any VLAN tags
-    uint16_t l3, l4;      // offsets from data; l4 is 0 when there is none
+    uint16_t l3, l4;      // offsets from data; l4 is 0 unless a TCP, UDP, SCTP or ICMP header is here
     uint16_t payload;     // offset behind the L4 header
     uint16_t flags;       // enum parse_flags
     uint8_t ip_version;   // 4, 6; 0 for ARP
@@ -60,9 +60,11 @@ struct parsed_embedded {
 // Reads the frame at p->data. DROP_NONE, or why the frame is refused whatever the policy. ARP yields
 // ethertype and l3 only. A frame with a VLAN tag is DROP_VLAN_TAGGED. IPv4 header checksums are checked
 // unless p->csum says VERIFIED or PARTIAL (a header from a guest's own stack). Ethernet padding is legal.
-// gso_* and csum_* metadata are checked against the headers (DROP_BAD_GSO, DROP_L4_CHECKSUM).
+// gso_* and csum_* metadata are checked against the headers (DROP_BAD_GSO, DROP_L4_CHECKSUM). CSUM_PARTIAL may also
+// describe a packet further in (a guest's own tunnel): csum_start > l4; the L4 checksum found is then a complete one.
+// LSRR, SSRR and routing header 0 are DROP_SOURCE_ROUTE, with PARSE_SOURCE_ROUTE set.
 // Fragments parse (flags tell), with a tiny first TCP fragment refused as DROP_BAD_L4_HEADER.
-// Source MAC must be unicast and non-zero; source IP must not be multicast, broadcast or loopback.
+// Source MAC must be unicast and non-zero; source IP must not be multicast, broadcast or loopback, destination not loopback.
 // Unspecified sources are legal here (DHCP, DAD): policy judges them. IPv6 chains: at most 8 headers.
 enum drop parse_frame(const struct packet *p, struct parsed *out);
 
