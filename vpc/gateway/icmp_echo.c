@@ -49,7 +49,6 @@ static void turn_icmp(struct packet *p, const struct parsed *pp)
     uint32_t len = l4_len(pp);
     if (pp->l4 + len > p->head) // the payload is out of reach: the field is still the pseudo-header's sum
         return;
-    memset(icmp + 2, 0, 2);
     checksum_write_l4(icmp, len, &pp->dst, &pp->src, pp->protocol);
     p->csum = CSUM_FULL;
 }
@@ -59,9 +58,12 @@ enum gateway_verdict icmp_echo_out(struct ask *a)
     struct packet *p = a->p;
     const struct parsed *pp = a->pp;
     bool later = pp->flags & PARSE_FRAG_LATER;
-    uint32_t needed = later ? pp->l3 + (pp->ip_version == 4 ? IP4_LEN : IP6_LEN) : pp->l4 + 8u;
+    uint32_t ip_header = pp->ip_version == 4 ? IP4_LEN : IP6_LEN;
+    uint32_t needed = later ? pp->l3 + ip_header : pp->l4 + 8u;
     if (needed > p->head || (!later && l4_len(pp) < 8))
         return refused(a, DROP_TRUNCATED);
+    if (p->csum == CSUM_PARTIAL && p->csum_start != pp->l4) // an unfinished checksum inside the payload
+        return refused(a, DROP_L4_CHECKSUM);
 
     reply_ethernet(p, &pp->src_mac, &a->g->b->gateway.mac, pp->ethertype);
     if (!later)
