@@ -4,95 +4,123 @@
 #include <stdlib.h>
 #include <string.h>
 
-// First position whose key is not less than `key` (or, with `after`, greater).
-static size_t position(const struct doc_set *s, const char *key, bool after)
+// The first document whose key is not less than `key` (or, with `after`, greater). links[level], when asked for, is what
+// points there on that level.
+static struct doc *find(const struct doc_set *s, const char *key, bool after, struct doc ***links)
 {
-    size_t low = 0, high = s->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(s->items[middle]->key, key);
-        if (order < 0 || (after && order == 0))
-            low = middle + 1;
-        else
-            high = middle;
+    struct doc *const *at = s->first;
+    for (int level = DOC_SET_HEIGHT - 1; level >= 0; level--) {
+        for (struct doc *d; (d = at[level]); at = d->next) {
+            int order = strcmp(d->key, key);
+            if (order > 0 || (order == 0 && !after))
+                break;
+        }
+        if (links)
+            links[level] = (struct doc **)&at[level];
     }
-    return low;
+    return at[0];
 }
 
-size_t doc_set_after(const struct doc_set *s, const char *key)
+struct doc *doc_set_after(const struct doc_set *s, const char *key)
 {
-    return position(s, key, true);
+    return find(s, key, true, NULL);
 }
 
 struct doc *doc_set_get(const struct doc_set *s, const char *key)
 {
-    size_t at = position(s, key, false);
-    return at < s->n && strcmp(s->items[at]->key, key) == 0 ? s->items[at] : NULL;
+    struct doc *d = find(s, key, false, NULL);
+    return d && strcmp(d->key, key) == 0 ? d : NULL;
 }
 
-static bool grow(struct doc_set *s)
+// One document in four is a level higher than its fellows. Keys come from a trusted controller: no secret is needed.
+static unsigned pick_height(struct doc_set *s)
 {
-    if (s->n < s->room)
-        return true;
-    size_t room = s->room ? s->room * 2 : 64;
-    struct doc **items = realloc(s->items, room * sizeof(struct doc *));
-    if (!items)
+    uint64_t x = s->random ? s->random : 0x9e3779b97f4a7c15;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    s->random = x;
+    unsigned height = 1;
+    for (; height < DOC_SET_HEIGHT && (x & 3) == 0; x >>= 2)
+        height++;
+    return height;
+}
+
+static char *copy(const char *bytes, size_t len)
+{
+    char *out = malloc(len + 1);
+    if (!out)
+        return NULL;
+    memcpy(out, bytes, len);
+    out[len] = 0;
+    return out;
+}
+
+static void doc_free(struct doc *d)
+{
+    free(d->key);
+    free(d->text);
+    free(d);
+}
+
+static bool insert(struct doc_set *s, struct doc ***links, const char *key, char *text, size_t len)
+{
+    unsigned height = pick_height(s);
+    struct doc *d = calloc(1, sizeof(*d) + height * sizeof(d->next[0]));
+    char *own_key = copy(key, strlen(key));
+    if (!d || !own_key) {
+        free(d);
+        free(own_key);
         return false;
-    s->items = items;
-    s->room = room;
+    }
+    d->key = own_key;
+    d->text = text;
+    d->len = len;
+    d->height = height;
+    for (unsigned level = 0; level < height; level++) {
+        d->next[level] = *links[level];
+        *links[level] = d;
+    }
+    s->n++;
     return true;
 }
 
 bool doc_set_put(struct doc_set *s, const char *key, const char *text, size_t len)
 {
-    char *copy = malloc(len + 1);
-    if (!copy)
+    struct doc **links[DOC_SET_HEIGHT];
+    struct doc *d = find(s, key, false, links);
+    char *own_text = copy(text, len);
+    if (!own_text)
         return false;
-    memcpy(copy, text, len);
-    copy[len] = 0;
-
-    size_t at = position(s, key, false);
-    if (at < s->n && strcmp(s->items[at]->key, key) == 0) {
-        free(s->items[at]->text);
-        s->items[at]->text = copy;
-        s->items[at]->len = len;
+    if (d && strcmp(d->key, key) == 0) {
+        free(d->text);
+        d->text = own_text;
+        d->len = len;
         return true;
     }
-    struct doc *d = malloc(sizeof(*d) + strlen(key) + 1);
-    if (!d || !grow(s)) {
-        free(d);
-        free(copy);
-        return false;
-    }
-    d->text = copy;
-    d->len = len;
-    strcpy(d->key, key);
-    memmove(s->items + at + 1, s->items + at, (s->n - at) * sizeof(struct doc *));
-    s->items[at] = d;
-    s->n++;
-    return true;
-}
-
-static void doc_free(struct doc *d)
-{
-    free(d->text);
-    free(d);
+    if (insert(s, links, key, own_text, len))
+        return true;
+    free(own_text);
+    return false;
 }
 
 void doc_set_delete(struct doc_set *s, const char *key)
 {
-    size_t at = position(s, key, false);
-    if (at == s->n || strcmp(s->items[at]->key, key) != 0)
+    struct doc **links[DOC_SET_HEIGHT];
+    struct doc *d = find(s, key, false, links);
+    if (!d || strcmp(d->key, key) != 0)
         return;
-    doc_free(s->items[at]);
-    memmove(s->items + at, s->items + at + 1, (s->n - at - 1) * sizeof(struct doc *));
+    for (unsigned level = 0; level < d->height; level++)
+        *links[level] = d->next[level];
+    doc_free(d);
     s->n--;
 }
 
 void doc_set_clear(struct doc_set *s)
 {
-    for (size_t i = 0; i < s->n; i++)
-        doc_free(s->items[i]);
-    free(s->items);
+    for (struct doc *d = s->first[0], *next; d; d = next) {
+        next = d->next[0];
+        doc_free(d);
+    }
     *s = (struct doc_set){0};
 }

@@ -144,8 +144,8 @@ void documents_restore(struct daemon *d)
 {
     for (int kind = 0; kind < STORE_KINDS; kind++) {
         const struct doc_set *docs = &d->store.docs[kind];
-        for (size_t i = 0; i < docs->n; i++)
-            restore(d, kind, docs->items[i]);
+        for (const struct doc *doc = docs->first[0]; doc; doc = doc->next[0])
+            restore(d, kind, doc);
         if (docs->n)
             log_info("state restored", "kind=%s documents=%zu", store_kind_name(kind), docs->n);
     }

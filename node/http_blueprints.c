@@ -110,13 +110,13 @@ void list_blueprints(struct request *r)
     if (!page_begin(r, &page))
         return;
     const struct doc_set *docs = &r->d->store.docs[STORE_BLUEPRINTS];
-    size_t i = doc_set_after(docs, page.token);
+    const struct doc *d = doc_set_after(docs, page.token);
     const char *last = "";
-    for (; i < docs->n && !page_full(&page); i++) {
+    for (; d && !page_full(&page); d = d->next[0]) {
         struct uuid id;
         struct node_port_status s;
         char hash[API_HASH_TEXT];
-        last = docs->items[i]->key;
+        last = d->key;
         uint32_t port = uuid_from_text(last, &id) ? node_port_find(r->d->node, &id) : 0;
         if (!port || !node_port_status(r->d->node, port, &s))
             continue; // stored but refused at start: /v1/health says so
@@ -124,7 +124,7 @@ void list_blueprints(struct request *r)
         page_add_json(&page, json_pack("{ss,ss,sI,ss}", "port", last, "name", s.name, "generation",
                                        (json_int_t)s.generation, "hash", hash));
     }
-    page_answer(r, &page, i < docs->n ? last : "");
+    page_answer(r, &page, d ? last : "");
 }
 
 void delete_blueprint(struct request *r)

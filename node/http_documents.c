@@ -80,6 +80,11 @@ static void post_many(struct request *r, enum store_kind kind)
     api_document_free(document);
 }
 
+static bool begins_with(const char *key, const char *start)
+{
+    return strncmp(key, start, strlen(start)) == 0;
+}
+
 // Pages through the documents whose key begins with `start`.
 static void list(struct request *r, enum store_kind kind, const char *start)
 {
@@ -88,13 +93,12 @@ static void list(struct request *r, enum store_kind kind, const char *start)
         return;
     const struct doc_set *docs = &r->d->store.docs[kind];
     const char *last = "";
-    size_t i = doc_set_after(docs, strcmp(page.token, start) > 0 ? page.token : start);
-    for (; i < docs->n && !page_full(&page) && strncmp(docs->items[i]->key, start, strlen(start)) == 0; i++) {
-        last = docs->items[i]->key;
-        page_add(&page, docs->items[i]->text, docs->items[i]->len);
+    const struct doc *d = doc_set_after(docs, strcmp(page.token, start) > 0 ? page.token : start);
+    for (; d && begins_with(d->key, start) && !page_full(&page); d = d->next[0]) {
+        last = d->key;
+        page_add(&page, d->text, d->len);
     }
-    bool more = i < docs->n && strncmp(docs->items[i]->key, start, strlen(start)) == 0;
-    page_answer(r, &page, more ? last : "");
+    page_answer(r, &page, d && begins_with(d->key, start) ? last : "");
 }
 
 static bool path_mapping(struct request *r, char key[DOC_KEY_MAX])

@@ -80,8 +80,8 @@ static bool rewrite(struct store *s, enum store_kind kind)
 {
     struct journal_batch all = {0};
     const struct doc_set *docs = &s->docs[kind];
-    for (size_t i = 0; i < docs->n; i++)
-        add_doc(&all, docs->items[i]->key, docs->items[i]->text, docs->items[i]->len);
+    for (const struct doc *d = docs->first[0]; d; d = d->next[0])
+        add_doc(&all, d->key, d->text, d->len);
     bool ok = journal_rewrite(&s->journals[kind], &all);
     int why = errno;
     journal_batch_free(&all);
@@ -282,8 +282,7 @@ void store_batch_delete(struct store_batch *b, const char *key)
 
 static bool apply_staged(struct store *s, const struct store_batch *b)
 {
-    for (size_t i = 0; i < b->staged.n; i++) {
-        const struct doc *d = b->staged.items[i];
+    for (const struct doc *d = b->staged.first[0]; d; d = d->next[0]) {
         if (d->len == 0)
             doc_set_delete(&s->docs[b->kind], d->key);
         else if (!doc_set_put(&s->docs[b->kind], d->key, d->text, d->len))
