@@ -31,12 +31,12 @@ enum transposition_flags {
 
 enum transposition_to {
     XP_NOWHERE = 0,
-    XP_TO_GUEST,    // dest: port index; the packet is delivered to that port's guest
-    XP_TO_PORT,     // dest: port index; the packet enters that port's inbound side (same node, same VPC)
-    XP_TO_TUNNEL,   // dest: tunnel index; Geneve with `vni`
-    XP_TO_EXTERNAL, // dest: external link index; this node is the edge
+    XP_TO_GUEST,          // dest: port index; the packet is delivered to that port's guest
+    XP_TO_PORT,           // dest: port index; the packet enters that port's inbound side (same node, same VPC)
+    XP_TO_TUNNEL,         // dest: tunnel index; Geneve with `vni`
+    XP_TO_EXTERNAL,       // dest: external link index; this node is the edge
     XP_TO_LOCAL_EXTERNAL, // dest: port index; enters that port from outside (hairpin between external addresses)
-    XP_TO_SERVICE,  // dest: unused; the node's metadata service
+    XP_TO_SERVICE,        // dest: unused; the node's metadata service
 };
 
 struct transposition {
@@ -67,11 +67,11 @@ void transposition_finish(struct transposition *xp, const struct flow_key *key);
 // belongs to a flow: that is transposition_apply_icmp_error.
 void transposition_apply(const struct transposition *xp, struct packet *p, const struct parsed *pp, uint16_t mss);
 
-// Rewrites an ICMP error that belongs to `flow`: `xp` is the transposition of the error's own direction, as finished for
-// `flow`. The embedded packet travelled the other way and gets the inverse: its source takes what xp writes to the
-// destination side, and its destination what xp writes to the source side. The outer source is rewritten only when it is
-// flow->src: an error from a router in between keeps the router's address (RFC 5508 section 4.2). The embedded and the
-// outer checksums are made right, also where the embedded L4 header is cut to 8 bytes.
+// Rewrites an ICMP error that belongs to `flow`: `xp` is the transposition of the error's own direction, as finished
+// for `flow`. The embedded packet travelled the other way and gets the inverse: its source takes what xp writes to the
+// destination side, and its destination what xp writes to the source side. The outer source is rewritten only when it
+// is flow->src: an error from a router in between keeps the router's address (RFC 5508 section 4.2). The embedded and
+// the outer checksums are made right, also where the embedded L4 header is cut to 8 bytes.
 void transposition_apply_icmp_error(const struct transposition *xp, const struct flow_key *flow, struct packet *p,
                                     const struct parsed *pp, const struct parsed_embedded *inner);
 
