@@ -104,6 +104,13 @@ static json_t *view_device(const struct blueprint_device *device)
     return out;
 }
 
+static const char *device_error(const struct node_port_status *s, const struct blueprint *b)
+{
+    if (s->device_error[0] || !b || b->device.kind == BLUEPRINT_DEVICE_NONE)
+        return s->device_error;
+    return "the device is not there; it is attached when it appears";
+}
+
 static void add_blueprint_fields(json_t *out, const struct blueprint *b)
 {
     char mac[MAC_TEXT], ip[IP_TEXT], vpc[UUID_TEXT];
@@ -129,13 +136,13 @@ json_t *view_port(struct daemon *d, uint32_t port)
         return NULL;
     uuid_to_text(&s.id, id);
     api_hash_text(s.hash, hash);
+    const struct blueprint *b = node_blueprint(d->node, port);
     bool attached = view_attached(d, &s);
     json_t *out = json_pack("{ss,ss,si,si,sI,ss,sI,sb,sb,ss,si,si}", "id", id, "name", s.name ? s.name : "", "index",
                             (int)s.index, "vni", (int)s.vni, "generation", (json_int_t)s.generation, "hash", hash,
                             "applied_at", (json_int_t)s.applied_at, "paused", s.paused, "attached", attached,
-                            "device_error", attached ? "" : s.device_error, "connections", (int)s.connections,
+                            "device_error", attached ? "" : device_error(&s, b), "connections", (int)s.connections,
                             "connections_max", (int)s.connections_max);
-    const struct blueprint *b = node_blueprint(d->node, port);
     if (out && b)
         add_blueprint_fields(out, b);
     node_port_counters(d->node, port, &counters);
