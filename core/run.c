@@ -67,8 +67,6 @@ static bool track(struct context *c, struct port *port, const struct flow_entry 
     struct tcp_segment s = segment_of(k, e->dir, pp);
     bool strict = k->strict;
     enum tcp_verdict v = conn_track(t, e->owner, e->dir, &s, c->now / 1000000);
-    if (v == TCP_PASS_NEW)
-        conn_close(t, e->owner);
     conn_port_unlock(t, port->index);
     if (v == TCP_OUT_OF_WINDOW && strict)
         *reason = DROP_TCP_WINDOW;
