@@ -86,16 +86,18 @@ static void write_link_layer(uint8_t *option, uint8_t type, const struct mac_add
 
 enum { NA_ROUTER = 0x80, NA_SOLICITED = 0x40, NA_OVERRIDE = 0x20 };
 
+// Comes from the target address itself where that is ours: some tools wait for nothing else.
 static void make_na(const struct gateway *g, struct packet *p, const struct mac_addr *to_mac, const struct ip_addr *to,
                     const struct ip_addr *target, uint8_t flags)
 {
+    bool ours = gateway_is_own(g, target) || gateway_is_metadata(target);
     uint8_t *icmp = reply_l4(p, true);
     memset(icmp, 0, 24);
     icmp[0] = ND_NA;
     icmp[4] = flags;
     memcpy(icmp + 8, target->b, 16);
     write_link_layer(icmp + 24, OPT_TARGET_LL, &g->b->gateway.mac);
-    struct reply r = {g->b->gateway.mac, *to_mac, g->link_local, *to, IPPROTO_ICMP6, ND_HOP_LIMIT};
+    struct reply r = {g->b->gateway.mac, *to_mac, ours ? *target : g->link_local, *to, IPPROTO_ICMP6, ND_HOP_LIMIT};
     reply_finish(p, &r, 32);
 }
 
