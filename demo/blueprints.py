@@ -6,7 +6,7 @@ import hashlib
 import json
 
 GATEWAY_MAC = "02:00:00:00:00:01"
-GATEWAY4, GATEWAY6 = "10.0.0.1", "fd00:10::1"
+GATEWAY4, GATEWAY6, GATEWAY_LINK_LOCAL = "10.0.0.1", "fd00:10::1", "fe80::ff:fe00:1"
 
 
 def allow(rule_id, protocol, ports=None, remote=None, direction="in", priority=100, **more):

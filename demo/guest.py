@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 
+from blueprints import GATEWAY4, GATEWAY_LINK_LOCAL
 from lab import NETNS_ETC, RUN, inside, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -61,6 +62,17 @@ class Guest:
         node.lab.ip(node.namespace, "link", "set", self.port.ifname, "netns", self.namespace, "name", "eth0")
         self.lab.ip(self.namespace, "link", "set", "eth0", "address", self.port.mac)
         self.lab.ip(self.namespace, "link", "set", "eth0", "up")
+
+    def configure(self, mtu):
+        """By hand, as DHCP and RA would; for tests of something else."""
+        ip = self.lab.ip
+        ip(self.namespace, "link", "set", "eth0", "mtu", mtu)
+        ip(self.namespace, "addr", "add", f"{self.port.ip4}/32", "dev", "eth0")
+        ip(self.namespace, "route", "add", GATEWAY4, "dev", "eth0")
+        ip(self.namespace, "route", "add", "default", "via", GATEWAY4)
+        ip(self.namespace, "addr", "add", f"{self.port.ip6}/128", "dev", "eth0", "nodad")
+        ip(self.namespace, "-6", "route", "replace", "default", "via", GATEWAY_LINK_LOCAL, "dev", "eth0")
+        wait_for(f"{self.name}: link-local address", self._link_local, 10)
 
     # ---- configuration by stock clients
 

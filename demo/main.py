@@ -96,8 +96,8 @@ def main():
     def interrupted(number, _):
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupted)
-    signal.signal(signal.SIGHUP, interrupted)
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, interrupted)
     report = Report()
     wanted = [int(n) for n in chosen.steps.split(",") if n] or sorted(STEPS)
     wanted = sorted({1, *wanted})

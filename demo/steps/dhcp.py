@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 import re
 
+from blueprints import GATEWAY_LINK_LOCAL
 from lab import wait_for
 
 TITLE = "stock DHCP clients configure the guests: address, MTU, routes, DNS; IPv6 by RA and DHCPv6"
@@ -17,7 +18,7 @@ def run(world, report):
         report.check(f"{who}: MTU", world.vpc_mtu, guest.mtu())
     web = world.guest(world.web)
     report.check("web: IPv4 routes", {("10.0.0.1", "link"), ("default", "10.0.0.1")}, web.routes(4))
-    report.check("web: IPv6 default route, by router advertisement", ["fe80::ff:fe00:1"],
+    report.check("web: IPv6 default route, by router advertisement", [GATEWAY_LINK_LOCAL],
                  [gateway for destination, gateway in web.routes(6) if destination == "default"])
     report.check("web: DNS by DHCPv4", ["10.0.0.2"], offered(web, "-4", "domain-name-servers"))
     report.check("web: DNS by DHCPv6", ["fd00:10::2"], offered(web, "-6", "dhcp6.name-servers"))
