@@ -4,14 +4,14 @@
 import subprocess
 
 OVERHEAD = 70
-FIELDS = ("frame.len", "eth.type", "ipv6.src", "ipv6.dst", "udp.srcport", "udp.dstport", "geneve.vni", "geneve.proto_type",
-          "ip.src", "ip.dst", "ip.len", "tcp.srcport", "tcp.dstport", "ipv6.flow", "ipv6.plen")
+FIELDS = ("frame.len", "ipv6.src", "ipv6.dst", "udp.srcport", "udp.dstport", "geneve.vni", "geneve.proto_type",
+          "ip.len", "tcp.srcport", "tcp.dstport")
 
 
 def decode(pcap, display_filter="geneve"):
     """One dict a frame, each field a list: outermost first."""
-    command = ["tshark", "-n", "-r", str(pcap), "-Y", display_filter, "-T", "fields", "-E", "separator=|", "-E", "occurrence=a",
-               "-E", "aggregator=,"]
+    command = ["tshark", "-n", "-r", str(pcap), "-Y", display_filter, "-T", "fields",
+               "-E", "separator=|", "-E", "occurrence=a", "-E", "aggregator=,"]
     for field in FIELDS:
         command += ["-e", field]
     done = subprocess.run(command, text=True, capture_output=True, timeout=60)

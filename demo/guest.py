@@ -12,6 +12,8 @@ from blueprints import GATEWAY4, GATEWAY_LINK_LOCAL
 from lab import NETNS_ETC, RUN, inside, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
+# dhclient's script sets the host's name and may tell timesyncd of NTP servers: here it finds only the guest's own.
+ISOLATE = 'test ! -d /run/systemd || mount -t tmpfs none /run/systemd; hostname -- "$1"; shift; exec "$@"'
 
 
 class Conversation:
@@ -79,7 +81,7 @@ class Guest:
     def dhcp(self):
         """Starts Debian's dhclient, for IPv4 and for IPv6, with its own configuration and script.
 
-        Its script writes resolv.conf and may set the host's name, so both are the guest's own here.
+        Its script writes resolv.conf, which is the guest's own by way of /etc/netns.
         """
         etc = NETNS_ETC / self.namespace
         etc.mkdir(parents=True, exist_ok=True)
@@ -89,8 +91,7 @@ class Guest:
         for version in ("-4", "-6"):
             files = self.directory / f"dhclient{version}"
             self.lab.start(self.namespace, "unshare", "--uts", "--mount", "sh", "-c",
-                           'test ! -d /run/systemd || mount -t tmpfs none /run/systemd; hostname -- "$1"; shift; exec "$@"',
-                           "sh", self.name, "/sbin/dhclient", version, "-d", "-v", "-cf", "/etc/dhcp/dhclient.conf",
+                           ISOLATE, "sh", self.name, "/sbin/dhclient", version, "-d", "-v", "-cf", "/etc/dhcp/dhclient.conf",
                            "-lf", f"{files}.leases", "-pf", f"{files}.pid", "eth0",
                            name=f"{self.name}-dhclient{version}")
 

@@ -46,7 +46,7 @@ def gigabits(client, address, streams, reverse, seconds):
 
 
 def compare(pairs, seconds, rounds):
-    """Medians of each case for each pair: {name: {case: Gbit/s}}. Rounds alternate, so that both see the same machine."""
+    """Medians of each case for each pair, {name: {case: Gbit/s}}. Rounds alternate: both see the same machine."""
     servers = []
     for client, server, address in pairs.values():
         process = server.lab.start(server.namespace, "iperf3", "-s", "-p", PORT, name=f"{server.name}-iperf3")

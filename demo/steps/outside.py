@@ -23,8 +23,8 @@ def run(world, report):
 
 
 def floating_ip(world, report, web, edge):
-    for address in (FLOATING,):
-        edge.api.post("/v1/external-mappings", {"items": [external_mapping(address, "0-65535", edge.address, world.web)]})
+    edge.api.post("/v1/external-mappings",
+                  {"items": [external_mapping(FLOATING, "0-65535", edge.address, world.web)]})
     world.web.floating = [{"external": FLOATING, "internal": world.web.ip4}]
     edge.api.put_blueprint(world.web.next())
     report.note(f"web now has the floating IP {FLOATING}")

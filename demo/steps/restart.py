@@ -35,7 +35,8 @@ def run(world, report):
 def explain(world, report):
     c = world.node_of(world.db)
     for port, verdict in ((5432, "delivered"), (9999, "dropped")):
-        packet = {"src": world.web.ip4, "dst": world.db.ip4, "proto": "tcp", "sport": 50000, "dport": port, "flags": "S"}
+        packet = {"src": world.web.ip4, "dst": world.db.ip4, "proto": "tcp", "sport": 50000, "dport": port,
+                  "flags": "S"}
         answer = c.api.post("/v1/trace", {"port": world.db.id, "dir": "in", "packet": packet})
         code, text = c.cli("trace", "--port", world.db.id, "--dir", "in", "--src", world.web.ip4, "--dst", world.db.ip4,
                            "--proto", "tcp", "--sport", 50000, "--dport", port)
@@ -43,10 +44,9 @@ def explain(world, report):
         report.note(text)
         layers = [step["layer"] for step in answer["steps"]]
         report.check(f"trace of a SYN from web to db:{port}: verdict", verdict, answer["verdict"])
-        report.check("trace names the firewall's rule", "postgres" if port == 5432 else "default-in",
-                     next((s["detail"] for s in answer["steps"] if s["layer"] == "firewall"), None),
-                     ok=any(s["layer"] == "firewall" and ("postgres" if port == 5432 else "default-in") in s["detail"]
-                            for s in answer["steps"]))
+        rule = "postgres" if port == 5432 else "default-in"
+        said = next((step["detail"] for step in answer["steps"] if step["layer"] == "firewall"), None)
+        report.check("trace names the firewall's rule", rule, said, ok=said and rule in said)
         report.check("trace walks the layers inbound", "overlay ... firewall", " ".join(layers),
                      ok="firewall" in layers and "overlay" in layers)
 

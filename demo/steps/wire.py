@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MPL-2.0
+import socket
+import sys
+
 import geneve
 from lab import RUN, inside
 from world import ACME_VNI, RIVAL_VNI
-
-import socket
-import sys
 
 TITLE = "on the underlay tshark sees Geneve, port 6081, the right VNI, 70 bytes more; host traffic is untouched"
 
@@ -50,7 +50,8 @@ def run(world, report):
 def host_traffic(world, report):
     """A TCP server of node B's own, as SSH or storage would be."""
     lab, a, b = world.lab, world.nodes["a"], world.nodes["b"]
-    server = lab.start(b.namespace, sys.executable, world.here / "tenant.py", "host-b", 8022, name="host-b").listens(8022)
+    server = lab.start(b.namespace, sys.executable, world.here / "tenant.py", "host-b", 8022, name="host-b")
+    server.listens(8022)
     with inside(a.namespace):
         connection = socket.create_connection((b.address, 8022), timeout=5)
     greeting = connection.makefile().readline().split()

@@ -31,7 +31,8 @@ def mac(text):
 def echo4(dst_mac, src_mac, src, dst):
     icmp = struct.pack(">BBHHH", 8, 0, 0, 77, 1) + b"anyone?!"
     icmp = icmp[:2] + struct.pack(">H", checksum(icmp)) + icmp[4:]
-    header = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(icmp), 1, 0, 64, 1, 0, socket.inet_aton(src), socket.inet_aton(dst))
+    header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(icmp), 1, 0, 64, 1, 0)
+    header += socket.inet_aton(src) + socket.inet_aton(dst)
     header = header[:10] + struct.pack(">H", checksum(header)) + header[12:]
     return dst_mac + src_mac + b"\x08\x00" + header + icmp
 
@@ -45,8 +46,9 @@ def echo6(dst_mac, src_mac, src, dst):
 
 
 def arp(src_mac, src, dst):
-    return (b"\xff" * 6 + src_mac + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x0800, 6, 4, 1) + src_mac + socket.inet_aton(src)
-            + b"\0" * 6 + socket.inet_aton(dst))
+    request = struct.pack(">HHBBH", 1, 0x0800, 6, 4, 1)
+    return (b"\xff" * 6 + src_mac + b"\x08\x06" + request + src_mac + socket.inet_aton(src) + b"\0" * 6
+            + socket.inet_aton(dst))
 
 
 class HostStack(NetworkTest):
