@@ -23,8 +23,8 @@ def run(world, report):
 
 
 def floating_ip(world, report, web, edge):
-    edge.api.post("/v1/external-mappings",
-                  {"items": [external_mapping(FLOATING, "0-65535", edge.address, world.web)]})
+    owner = external_mapping(FLOATING, "0-65535", edge.address, world.web)
+    edge.api.post("/v1/external-mappings", {"items": [owner]})
     world.web.floating = [{"external": FLOATING, "internal": world.web.ip4}]
     edge.api.put_blueprint(world.web.next())
     report.note(f"web now has the floating IP {FLOATING}")
@@ -41,5 +41,6 @@ def floating_ip(world, report, web, edge):
                  world.internet.connect(FLOATING, 22, timeout=1.5))
     world.web.floating = []
     edge.api.put_blueprint(world.web.next())
+    edge.api.post("/v1/external-mappings", {"items": [{**owner, "epoch": 2, "state": "tombstone"}]})
     seen = web.greeting(INTERNET, 8080)
     report.check("without the floating IP web leaves by the NAT gateway again as", SNAT, seen and seen[1])
