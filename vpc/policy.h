@@ -35,6 +35,7 @@ struct policy {
     uint32_t *sets;     // address set slots in use, counted
     uint32_t n_sets;
     uint32_t generation; // node's own number, moves at every change of what the port may do
+    struct policy *next_retired; // core: waiting to be freed
 };
 
 // NULL with *error filled. Checks meaning: addresses, families, overlaps. Takes references on address sets.
