@@ -41,6 +41,7 @@ class Port:
         self.ip4, self.ip6 = f"10.0.0.{self.host}", f"fd00:10::{self.host:x}"
         self.mac = f"02:00:0a:00:00:{self.host:02x}"
         self.rules, self.snat, self.floating = list(rules), list(snat), list(floating)
+        self.instance_id = f"i-{vpc.name}-{name}"
         self.generation = 1
 
     def next(self):
@@ -61,7 +62,7 @@ class Port:
                           "hostname": self.name, "routes": []},
                 "dhcp6": {"lease_s": 3600, "dns": ["fd00:10::2"], "domain": f"{self.vpc.name}.internal"},
                 "ra": {"slaac": False},
-                "metadata": {"token_required": False, "document": self.metadata()},
+                "metadata": {"token_required": False, "document": {"meta-data": {"instance-id": self.instance_id}}},
             },
             "posture": {"out": [], "in": []},
             "firewall": {"default_in": "deny", "default_out": "allow", "established": "revalidate",
@@ -78,9 +79,6 @@ class Port:
             "limits": {"flows_min": 0, "flows_max": 65536},
         }
         return sealed(document)
-
-    def metadata(self):
-        return {"instance-id": f"i-{self.vpc.name}-{self.name}", "hostname": self.name, "vpc": self.vpc.name}
 
     def mappings(self, node, epoch=1, state="active"):
         return [{"vni": self.vpc.vni, "ip": ip, "mac": self.mac, "node": node, "epoch": epoch, "state": state}

@@ -11,7 +11,7 @@ def run(world, report):
         listing = fetch(guest, "http://169.254.169.254/")
         report.check(f"{port.vpc.name} {port.name}: / lists", "latest", "latest" if "latest" in listing else listing)
         for host in ("169.254.169.254", "[fd00:ec2::254]"):
-            report.check(f"{port.vpc.name} {port.name}: instance-id from {host}", port.metadata()["instance-id"],
+            report.check(f"{port.vpc.name} {port.name}: instance-id from {host}", port.instance_id,
                          fetch(guest, f"http://{host}/latest/meta-data/instance-id"))
     capture.stop()
     report.check("Geneve frames on the underlay meanwhile", 0, len(capture.seen(is_geneve)))
