@@ -139,7 +139,6 @@ class Emitter:
         if s.label:
             parts.append(".labelled = true")
         if s.check:
-            self.lines.append(f"void {s.check}(struct loader *l, const void *value, const struct path *path);")
             parts.append(f".check = {s.check}")
         self.lines.append(f"static const struct api_object {name} = {{{', '.join(parts)}}};")
         self.lines.append("")

@@ -68,7 +68,7 @@ static inline void flow_key_from_parsed(struct flow_key *key, const struct parse
     key->ip_version = pp->ip_version;
     key->protocol = pp->protocol;
     key->dir = dir;
-    key->zero = 0;
+    key->realm = REALM_VPC;
 }
 
 // Does a super-frame's metadata fit a whole TCP or UDP packet with its L4 header at l4? Each segment will get a
@@ -186,7 +186,7 @@ static inline bool hit_parse(const struct packet *p, uint32_t port, uint32_t vni
     key->port = port;
     key->vni = vni;
     key->dir = dir;
-    key->zero = 0;
+    key->realm = REALM_VPC;
     h->l3 = HIT_L3;
     if (word >> 48 == __builtin_bswap16(ETHERTYPE_IPV4))
         return hit_parse_ip4(p, key, h);

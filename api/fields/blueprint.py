@@ -25,7 +25,8 @@ WITH_IFNAME = ("veth", "tap", "tap-adopt", "netdev")
 DEVICE = struct(
     "blueprint_device", "How the guest is attached.",
     Field("kind", choice(DEVICE_KIND)),
-    Field("ifname", string(15, "IFNAME"), "", "interface name, up to 15 characters", when=WITH_IFNAME, need=WITH_IFNAME),
+    Field("ifname", string(15, "IFNAME"), "", "interface name, up to 15 characters",
+          when=WITH_IFNAME, need=WITH_IFNAME),
     Field("socket", string(107, "PATH"), "", "path of the vhost-user socket", when=("vhost-user",)),
     Field("mode", flag("client", "server"), "client", "our end of the vhost-user socket", c="server"),
     Field("queues", u32(1, 16), 1),
@@ -152,9 +153,11 @@ TARGET_KIND = enum(
 TARGET = struct(
     "blueprint_target", "Where a route leads.",
     Field("kind", choice(TARGET_KIND)),
-    Field("ip", ip(form="UNICAST"), ZERO, "next hop, of the destination's family", when=("ip", "port"), need=("ip", "port")),
+    Field("ip", ip(form="UNICAST"), ZERO, "next hop, of the destination's family",
+          when=("ip", "port"), need=("ip", "port")),
     Field("vni", u32(1, 0xFFFFFD), 0, "peer VPC", when=("peering",), need=("peering",)),
-    Field("network", uuid, OPTIONAL, "external network, to choose among external addresses", when=("external", "nat")),
+    Field("network", uuid, OPTIONAL, "external network, to choose among external addresses",
+          when=("external", "nat")),
     tag="kind", tag_enum=TARGET_KIND)
 
 ROUTE = struct(
@@ -209,7 +212,8 @@ BLUEPRINT = struct(
     Field("firewall", object_of(FIREWALL), {}),
     Field("routes", listed(object_of(ROUTE), 1 << 20), []),
     Field("nat", object_of(NAT), {}),
-    Field("lb", listed(json_object, 1024), [], "load balancers: none in this version", store=False, unsupported="load balancers"),
+    Field("lb", listed(json_object, 1024), [], "load balancers: none in this version",
+          store=False, unsupported="load balancers"),
     Field("qos", object_of(QOS), {}, store=False),
     Field("limits", object_of(LIMITS), {}),
     check="check_blueprint")

@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void check_blueprint(struct loader *l, const void *value, const struct path *path);
-void check_edge_set(struct loader *l, const void *value, const struct path *path);
-void check_external(struct loader *l, const void *value, const struct path *path);
-void check_trace(struct loader *l, const void *value, const struct path *path);
-void check_trace_packet(struct loader *l, const void *value, const struct path *path);
-
 enum { ICMP = 1, TCP = 6, UDP = 17, ICMP6 = 58, SCTP = 132 };
 
 static const char *family_name(bool v4)

@@ -28,6 +28,20 @@ static size_t too_deep_at(const char *text, size_t len)
     return len;
 }
 
+static const char *parse_code(enum json_error_code code)
+{
+    switch (code) {
+    case json_error_duplicate_key:
+        return "duplicate-key";
+    case json_error_numeric_overflow:
+        return "range";
+    case json_error_out_of_memory:
+        return "no-memory";
+    default:
+        return "syntax";
+    }
+}
+
 static json_t *parse(const char *text, size_t len, struct api_error_list *errors)
 {
     char pointer[sizeof(errors->e[0].pointer)];
@@ -45,15 +59,8 @@ static json_t *parse(const char *text, size_t len, struct api_error_list *errors
     json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
     if (json)
         return json;
-    size_t position = e.position > 0 ? MIN((size_t)e.position, len) : 0;
-    bool duplicate = json_error_code(&e) == json_error_duplicate_key;
-    bool memory = json_error_code(&e) == json_error_out_of_memory;
-    locate(text, position, pointer, sizeof(pointer));
-    api_fail_at(errors, pointer,
-                duplicate ? "duplicate-key"
-                : memory  ? "no-memory"
-                          : "syntax",
-                "line %d, column %d: %s", e.line, e.column, e.text);
+    locate(text, MIN((size_t)MAX(e.position, 0), len), pointer, sizeof(pointer));
+    api_fail_at(errors, pointer, parse_code(json_error_code(&e)), "line %d, column %d: %s", e.line, e.column, e.text);
     return NULL;
 }
 

@@ -118,6 +118,13 @@ void load_scalar(struct loader *l, const struct api_field *f, const struct api_t
 void store_default(const struct api_field *f, void *at); // scalars only
 const char *json_type_name(const json_t *json);          // "a string"
 
+// What the tables name as `check` (check.c).
+void check_blueprint(struct loader *l, const void *value, const struct path *path);
+void check_edge_set(struct loader *l, const void *value, const struct path *path);
+void check_external(struct loader *l, const void *value, const struct path *path);
+void check_trace(struct loader *l, const void *value, const struct path *path);
+void check_trace_packet(struct loader *l, const void *value, const struct path *path);
+
 // JSON pointer of the place at byte `position` of a text that is not, or not yet, valid JSON (locate.c).
 void locate(const char *text, size_t position, char *pointer, size_t size);
 
