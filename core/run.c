@@ -3,6 +3,7 @@
 #include "core/internal.h"
 
 #include "engine/geneve.h"
+#include "engine/hit_path.h"
 
 #define MAX_PASSES 4 // between ports of this node: guest, peer, hairpin and back
 
@@ -18,16 +19,7 @@ static const uint8_t realm_of[] = {
 
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key)
 {
-    *key = (struct flow_key){.src = pp->src,
-                             .dst = pp->dst,
-                             .sport = pp->sport,
-                             .dport = pp->dport,
-                             .port = port->index,
-                             .vni = port->vni,
-                             .ip_version = pp->ip_version,
-                             .protocol = pp->protocol,
-                             .dir = dir_of[origin],
-                             .realm = realm_of[origin]};
+    flow_key_from_parsed(key, pp, port->index, port->vni, dir_of[origin], realm_of[origin]);
 }
 
 bool flow_is_current(const struct node *n, const struct port *port, const struct flow_entry *e,

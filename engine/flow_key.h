@@ -36,14 +36,20 @@ static inline uint64_t flow_fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+static inline uint64_t flow_word(const void *key48, unsigned i)
+{
+    uint64_t w;
+    __builtin_memcpy(&w, (const uint8_t *)key48 + 8 * i, 8);
+    whole_word(w);
+    return w;
+}
+
 // 64-bit hash of a 48-byte key (shorter keys are zero-padded by their owner).
 static inline uint64_t flow_hash(const struct flow_secret *s, const void *key48)
 {
-    uint64_t w[6];
-    __builtin_memcpy(w, key48, 48);
-    uint64_t h = flow_fold(w[0] ^ s->m[0], w[1] ^ s->m[1]);
-    h ^= flow_fold(w[2] ^ s->m[2], w[3] ^ s->m[3]);
-    h ^= flow_fold(w[4] ^ s->m[4], w[5] ^ s->m[5]);
+    uint64_t h = flow_fold(flow_word(key48, 0) ^ s->m[0], flow_word(key48, 1) ^ s->m[1]);
+    h ^= flow_fold(flow_word(key48, 2) ^ s->m[2], flow_word(key48, 3) ^ s->m[3]);
+    h ^= flow_fold(flow_word(key48, 4) ^ s->m[4], flow_word(key48, 5) ^ s->m[5]);
     return flow_fold(h ^ s->m[6], s->m[7]);
 }
 

@@ -57,7 +57,7 @@ static inline uint16_t hit_fold(uint32_t sum)
 
 // The key of a packet that parse_frame accepted.
 static inline void flow_key_from_parsed(struct flow_key *key, const struct parsed *pp, uint32_t port, uint32_t vni,
-                                        uint8_t dir)
+                                        uint8_t dir, uint8_t realm)
 {
     key->src = pp->src;
     key->dst = pp->dst;
@@ -68,7 +68,7 @@ static inline void flow_key_from_parsed(struct flow_key *key, const struct parse
     key->ip_version = pp->ip_version;
     key->protocol = pp->protocol;
     key->dir = dir;
-    key->realm = REALM_VPC;
+    key->realm = realm;
 }
 
 // Does a super-frame's metadata fit a whole TCP or UDP packet with its L4 header at l4? Each segment will get a
@@ -85,8 +85,23 @@ static inline bool hit_gso_fits(const struct packet *p, uint8_t ip_version, uint
     return p->gso_type == (ip_version == 4 ? GSO_TCP4 : GSO_TCP6);
 }
 
-// L4 of a packet whose IP header left l4_len bytes at l4.
-static inline bool hit_l4(const struct packet *p, struct flow_key *key, struct hit *h, uint32_t l4, uint32_t l4_len)
+// The key's last 16 bytes in two stores: the hash loads them as two words, and would wait for smaller ones.
+static inline void hit_key_tail(struct flow_key *key, uint32_t ports, const struct hit *h, uint32_t port, uint32_t vni,
+                                uint8_t dir, uint8_t realm)
+{
+    uint64_t w4 = ports | (uint64_t)port << 32;
+    uint64_t w5 = vni | (uint64_t)h->ip_version << 32 | (uint64_t)h->protocol << 40 | (uint64_t)dir << 48 | (uint64_t)realm << 56;
+    whole_word(w4);
+    whole_word(w5);
+    __builtin_memcpy((uint8_t *)key + offsetof(struct flow_key, sport), &w4, 8);
+    __builtin_memcpy((uint8_t *)key + offsetof(struct flow_key, vni), &w5, 8);
+}
+_Static_assert(offsetof(struct flow_key, port) == 36 && offsetof(struct flow_key, ip_version) == 44 &&
+                   offsetof(struct flow_key, protocol) == 45 && offsetof(struct flow_key, dir) == 46,
+               "hit_key_tail knows the layout");
+
+// L4 of a packet whose IP header left l4_len bytes at l4. *ports: source in the low half, as in the packet.
+static inline bool hit_l4(const struct packet *p, struct hit *h, uint32_t l4, uint32_t l4_len, uint32_t *ports)
 {
     const uint8_t *b = p->data + l4;
     uint32_t header, payload, csum_offset;
@@ -114,12 +129,11 @@ static inline bool hit_l4(const struct packet *p, struct flow_key *key, struct h
     if (p->gso_type != GSO_NONE && !hit_gso_fits(p, h->ip_version, h->protocol, l4, payload))
         return false;
     h->l4 = (uint16_t)l4;
-    __builtin_memcpy(&key->sport, b, 4); // both ports
-    key->protocol = h->protocol;
+    *ports = hit_load32(b);
     return true;
 }
 
-static inline bool hit_parse_ip4(const struct packet *p, struct flow_key *key, struct hit *h)
+static inline bool hit_parse_ip4(const struct packet *p, struct flow_key *key, struct hit *h, uint32_t *ports)
 {
     const uint8_t *ip = p->data + HIT_L3;
     uint32_t w0 = hit_load32(ip), w1 = hit_load32(ip + 4), w2 = hit_load32(ip + 8);
@@ -136,14 +150,17 @@ static inline bool hit_parse_ip4(const struct packet *p, struct flow_key *key, s
     }
     if ((src & 0xf0) == 0xe0 || src == 0xffffffff || (src & 0xff) == 127 || (dst & 0xff) == 127)
         return false;
-    h->ip_version = key->ip_version = 4;
+    h->ip_version = 4;
     h->protocol = (uint8_t)(w2 >> 8);
     h->tos = (uint8_t)(w0 >> 8);
     h->ip_len = total;
+    uint64_t mapped_src = (uint64_t)src << 32 | 0xffff0000, mapped_dst = (uint64_t)dst << 32 | 0xffff0000;
+    whole_word(mapped_src);
+    whole_word(mapped_dst);
     key->src.d[0] = key->dst.d[0] = 0;
-    key->src.d[1] = (uint64_t)src << 32 | 0xffff0000; // v4-mapped
-    key->dst.d[1] = (uint64_t)dst << 32 | 0xffff0000;
-    return hit_l4(p, key, h, HIT_L3 + 20, total - 20);
+    key->src.d[1] = mapped_src;
+    key->dst.d[1] = mapped_dst;
+    return hit_l4(p, h, HIT_L3 + 20, total - 20, ports);
 }
 
 static inline bool hit_ip6_martian(uint64_t high, uint64_t low) // v4-mapped or loopback
@@ -151,7 +168,7 @@ static inline bool hit_ip6_martian(uint64_t high, uint64_t low) // v4-mapped or 
     return high == 0 && ((uint32_t)low == 0xffff0000 || low == __builtin_bswap64(1));
 }
 
-static inline bool hit_parse_ip6(const struct packet *p, struct flow_key *key, struct hit *h)
+static inline bool hit_parse_ip6(const struct packet *p, struct flow_key *key, struct hit *h, uint32_t *ports)
 {
     const uint8_t *ip = p->data + HIT_L3;
     if (!HIT_HAS(p, HIT_L3, 48u))
@@ -167,15 +184,15 @@ static inline bool hit_parse_ip6(const struct packet *p, struct flow_key *key, s
     if (key->src.b[0] == 0xff || hit_ip6_martian(key->src.d[0], key->src.d[1]) ||
         hit_ip6_martian(key->dst.d[0], key->dst.d[1]))
         return false;
-    h->ip_version = key->ip_version = 6;
+    h->ip_version = 6;
     h->protocol = (uint8_t)(first >> 48);
     h->tos = (uint8_t)((first & 0x0f) << 4 | (first >> 12 & 0x0f));
     h->ip_len = 40 + payload;
-    return hit_l4(p, key, h, HIT_L3 + 40, payload);
+    return hit_l4(p, h, HIT_L3 + 40, payload, ports);
 }
 
 // True: *key and *h are complete. False: SLOW, and their contents mean nothing.
-static inline bool hit_parse(const struct packet *p, uint32_t port, uint32_t vni, uint8_t dir, struct flow_key *key,
+static inline bool hit_parse(const struct packet *p, uint32_t port, uint32_t vni, uint8_t dir, uint8_t realm, struct flow_key *key,
                              struct hit *h)
 {
     if (!HIT_HAS(p, 0, HIT_L3 + 28))
@@ -183,14 +200,16 @@ static inline bool hit_parse(const struct packet *p, uint32_t port, uint32_t vni
     uint64_t word = hit_load64(p->data + 6); // source MAC and ethertype
     if ((word & 1) || (word & 0xffffffffffff) == 0)
         return false;
-    key->port = port;
-    key->vni = vni;
-    key->dir = dir;
-    key->realm = REALM_VPC;
     h->l3 = HIT_L3;
-    if (word >> 48 == __builtin_bswap16(ETHERTYPE_IPV4))
-        return hit_parse_ip4(p, key, h);
-    return word >> 48 == __builtin_bswap16(ETHERTYPE_IPV6) && hit_parse_ip6(p, key, h);
+    uint32_t ports;
+    if (word >> 48 == __builtin_bswap16(ETHERTYPE_IPV4)) {
+        if (!hit_parse_ip4(p, key, h, &ports))
+            return false;
+    } else if (word >> 48 != __builtin_bswap16(ETHERTYPE_IPV6) || !hit_parse_ip6(p, key, h, &ports)) {
+        return false;
+    }
+    hit_key_tail(key, ports, h, port, vni, dir, realm);
+    return true;
 }
 
 // Writes MACs, TTL and addresses; makes the IPv4 header checksum right.

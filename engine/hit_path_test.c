@@ -34,13 +34,13 @@ static bool agrees(const struct packet *p)
     struct flow_key key, want;
     struct hit h;
     memset(&key, 0xa5, sizeof(key));
-    bool hit = hit_parse(p, 7, 100, FLOW_IN, &key, &h);
+    bool hit = hit_parse(p, 7, 100, FLOW_IN, REALM_OUTSIDE, &key, &h);
     enum drop d = parse_frame(p, &pp);
     bool canonical = d == DROP_NONE && (pp.flags & PARSE_CANONICAL);
     assert_int_equal(hit, canonical && pp.ttl > 1);
     if (!hit)
         return false;
-    flow_key_from_parsed(&want, &pp, 7, 100, FLOW_IN);
+    flow_key_from_parsed(&want, &pp, 7, 100, FLOW_IN, REALM_OUTSIDE);
     assert_memory_equal(&key, &want, sizeof(key));
     assert_int_equal(h.l3, pp.l3);
     assert_int_equal(h.l4, pp.l4);

@@ -37,7 +37,6 @@ static const uint8_t next[TCP_STATE_COUNT][2][EVENTS] = {
     [S(CLOSING)] = {{[SYN] = NEW, [ALL_ACKED] = S(TIME_WAIT), [RST] = S(CLOSED)},
                     {[SYN] = NEW, [ALL_ACKED] = S(TIME_WAIT), [RST] = S(CLOSED)}},
     [S(TIME_WAIT)] = {{[SYN] = NEW, [RST] = S(CLOSED)}, {[SYN] = NEW, [RST] = S(CLOSED)}},
-    [S(CLOSED)] = {{[SYN] = NEW}, {[SYN] = NEW}},
 };
 
 #define SLACK (256u * 1024)   // bytes that other workers have not counted yet: a few super-frames
@@ -169,6 +168,8 @@ enum tcp_verdict tcp_track_segment(struct tcp_track *t, const struct tcp_segment
         tcp_track_open(t, s);
         return TCP_PASS;
     }
+    if (t->state == TCP_STATE_CLOSED)
+        return TCP_PASS_NEW;
     if (s->flags & TCP_RST)
         return track_reset(t, s);
     if (s->flags & TCP_SYN)

@@ -51,7 +51,8 @@ struct tcp_segment {
 
 enum tcp_verdict {
     TCP_PASS,
-    TCP_PASS_NEW,   // a SYN that reuses a closing connection's tuple: forget the old one, judge as new
+    // A SYN that reuses a closing connection's tuple, or anything after its RST: forget the old one, judge as new.
+    TCP_PASS_NEW,
     TCP_OUT_OF_WINDOW, // RST or segment that no honest peer sends: state unchanged; strict mode drops
 };
 
@@ -63,11 +64,12 @@ void tcp_track_open(struct tcp_track *t, const struct tcp_segment *first);
 // brings about the RST that ends it (RFC 9293 section 3.10.7.4).
 enum tcp_verdict tcp_track_segment(struct tcp_track *t, const struct tcp_segment *s);
 
-// Whether plain segments matter to the tracker now: the handshake, a FIN that is not acknowledged, a side not seen.
+// Whether plain segments matter to the tracker now: the handshake, a FIN that is not acknowledged, a side not seen,
+// the end.
 static inline bool tcp_track_wants_all(const struct tcp_track *t)
 {
     return t->state == TCP_STATE_SYN_SENT || t->state == TCP_STATE_SYN_RECEIVED || t->state == TCP_STATE_FIN_WAIT_1 ||
-           t->state == TCP_STATE_CLOSE_WAIT || t->state == TCP_STATE_CLOSING || t->seen != 3;
+           t->state == TCP_STATE_CLOSE_WAIT || t->state == TCP_STATE_CLOSING || t->state == TCP_STATE_CLOSED || t->seen != 3;
 }
 
 #endif

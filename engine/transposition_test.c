@@ -135,7 +135,7 @@ static void finish_for(struct transposition *xp, const struct packet *p)
     struct parsed pp;
     struct flow_key key;
     assert_int_equal(parse_frame(p, &pp), DROP_NONE);
-    flow_key_from_parsed(&key, &pp, 1, 100, FLOW_OUT);
+    flow_key_from_parsed(&key, &pp, 1, 100, FLOW_OUT, REALM_VPC);
     transposition_finish(xp, &key);
 }
 
@@ -293,7 +293,7 @@ static void fragments_and_strangers(void **state)
         struct parsed pp;
         struct flow_key key;
         assert_int_equal(parse_frame(&p, &pp), DROP_NONE);
-        flow_key_from_parsed(&key, &pp, 1, 1, FLOW_OUT);
+        flow_key_from_parsed(&key, &pp, 1, 1, FLOW_OUT, REALM_VPC);
         transposition_finish(&xp, &key);
         transposition_apply(&xp, &p, &pp, 1400);
         assert_memory_equal(p.data + 34, f.b + 34, f.len - 34);
