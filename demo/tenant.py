@@ -19,6 +19,7 @@ def plain(address):
 class Server:
     def __init__(self, name, ports):
         self.name = name.encode()
+        self.unfinished = {}  # connection: the line under way
         self.selector = selectors.DefaultSelector()
         for port in ports:
             for kind, ready in ((socket.SOCK_DGRAM, self.datagram), (socket.SOCK_STREAM, self.accept)):
@@ -33,17 +34,20 @@ class Server:
     def accept(self, listener):
         connection, peer = listener.accept()
         connection.sendall(b"%s %s %d\n" % (self.name, plain(peer[0]).encode(), peer[1]))
+        self.unfinished[connection] = b""
         self.selector.register(connection, selectors.EVENT_READ, self.line)
 
     def line(self, connection):
         try:
             data = connection.recv(65536)
             if data:
-                for text in data.splitlines():
+                *lines, self.unfinished[connection] = (self.unfinished[connection] + data).split(b"\n")
+                for text in lines:
                     connection.sendall(b"%s: %s\n" % (self.name, text))
                 return
         except OSError:
             pass
+        del self.unfinished[connection]
         self.selector.unregister(connection)
         connection.close()
 

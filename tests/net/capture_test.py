@@ -21,7 +21,7 @@ class CaptureFile(NetworkTest):
 
         def fetch():
             connection = UnixConnection(cls.b.socket, timeout=20)
-            connection.request("GET", f"/v1/capture?port={cls.world.db.id}&seconds=4")
+            connection.request("GET", f"/v1/capture?port={cls.world.db.id}&seconds=2")
             arrived.append(connection.getresponse().read())
             connection.close()
 

@@ -35,6 +35,14 @@ class NetworkTest(unittest.TestCase):
             setattr(cls, name, cls.world.guest(getattr(cls.world, name)))
         cls.a, cls.b = cls.world.nodes["a"], cls.world.nodes["b"]
 
+    def connect(self, guest, address, port):
+        """A conversation that must come about, greeted; closed after the test."""
+        talk = guest.connect(address, port)
+        self.assertIsNotNone(talk, f"{guest.name} connects to [{address}]:{port}")
+        self.addCleanup(talk.close)
+        self.assertIsNotNone(talk.line())
+        return talk
+
     @classmethod
     def drops(cls, port, direction):
         return cls.world.node_of(port).api.port(port.id)["counters"][direction]["drops"]

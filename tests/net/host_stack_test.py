@@ -5,12 +5,11 @@ import pathlib
 import socket
 import struct
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from geneve import is_geneve, is_port_unreachable
 from harness import NetworkTest
+from geneve import is_geneve, is_port_unreachable
 from lab import inside
 
 HOST4, HOST6 = "192.0.2.1", "2001:db8:ff::1"

@@ -7,7 +7,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from harness import NetworkTest
+from blueprints import allow
 from lab import inside, wait_for
+from node import ApiError
 
 KILLS = 3
 
@@ -45,14 +47,12 @@ class RestartUnderTraffic(NetworkTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.db.serve("db", 5432, 6379, 9999)
-        from blueprints import allow
         cls.world.db.rules.append(allow("probe", "udp", [5432]))
         cls.b.api.put_blueprint(cls.world.db.next())
 
     def test_verdicts(self):
         """T80 killed and restarted under traffic, no packet changes its verdict"""
-        talk = self.web.connect(self.world.db.ip4, 5432)
-        self.assertIsNotNone(talk.line())
+        talk = self.connect(self.web, self.world.db.ip4, 5432)
         allowed = Prober(self.web, self.world.db.ip4, 5432)
         refused = Prober(self.web, self.world.db.ip4, 9999)
         allowed.start()
@@ -71,7 +71,6 @@ class RestartUnderTraffic(NetworkTest):
 
     def test_generations(self):
         """T80 a blueprint that was accepted before the kill is in force after it, and older ones are refused"""
-        from node import ApiError
         stale = self.world.db.blueprint()
         self.b.api.put_blueprint(self.world.db.next())
         self.b.kill()
@@ -85,8 +84,7 @@ class RestartUnderTraffic(NetworkTest):
 
     def test_orderly(self):
         """an orderly stop and start keeps connections too"""
-        talk = self.web.connect(self.world.db.ip6, 5432)
-        self.assertIsNotNone(talk.line())
+        talk = self.connect(self.web, self.world.db.ip6, 5432)
         self.assertEqual(self.a.stop(), 0)
         self.a.start()
         self.assertEqual(talk.ask("still"), "db: still")
