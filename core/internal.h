@@ -5,7 +5,7 @@
 #define NEREUS_CORE_INTERNAL_H
 
 #include "core/node.h"
-#include "engine/parse.h"
+#include "engine/hit_path.h"
 #include "vpc/walk.h"
 
 #define MAX_WORKERS 16
@@ -63,8 +63,22 @@ struct group { // packets on their way to one destination, handed over together
     struct packet *packets[PLATFORM_BATCH];
 };
 
+enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE };
+
+struct job { // one packet of a batch, with what the hit path found out about it
+    struct packet *p;
+    struct port *port;
+    enum origin origin;
+    bool canonical; // key, h and hash are valid
+    struct hit h;
+    uint64_t hash;
+    struct flow_key key;
+};
+
 struct CACHE_ALIGNED worker {
     struct group group;
+    struct job jobs[PLATFORM_BATCH];
+    unsigned n_jobs;
     struct node_counters counters;
     uint64_t now;
     // The last outer source that was found good, and until when no table has changed.
@@ -131,9 +145,10 @@ static inline struct port_counters *counters_of(const struct context *c, const s
 }
 
 // ---- run.c
-enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE };
 // Takes a frame through the port's pipeline to its end, local hops between ports included. Consumes it.
 void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p);
+// The same for the first `count` of the worker's jobs (p, port and origin are set), together.
+void run_jobs(struct context *c, unsigned count);
 // [miss.c] First packet, or one whose verdict is stale. *entry: current verdict to apply; or the reason.
 struct miss {
     enum drop reason;

@@ -10,6 +10,30 @@ static struct context begin(struct node *n, unsigned worker, uint64_t now)
     return (struct context){n, worker, now};
 }
 
+static void run_all(struct context *c)
+{
+    struct worker *w = worker_of(c);
+    run_jobs(c, w->n_jobs);
+    w->n_jobs = 0;
+}
+
+static void add_job(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    struct worker *w = worker_of(c);
+    if (w->n_jobs == PLATFORM_BATCH)
+        run_all(c);
+    struct job *j = &w->jobs[w->n_jobs++];
+    j->p = p;
+    j->port = port;
+    j->origin = origin;
+}
+
+static void finish(struct context *c)
+{
+    run_all(c);
+    send_flush(c);
+}
+
 void node_receive_guest(struct node *n, unsigned worker, uint32_t port, struct packet **packets, unsigned count,
                         uint64_t now)
 {
@@ -21,9 +45,9 @@ void node_receive_guest(struct node *n, unsigned worker, uint32_t port, struct p
             continue;
         }
         capture(&c, port, CAPTURE_FROM_GUEST, DROP_NONE, packets[i]);
-        run_packet(&c, p, FROM_GUEST, packets[i]);
+        add_job(&c, p, FROM_GUEST, packets[i]);
     }
-    send_flush(&c);
+    finish(&c);
 }
 
 static void drop_underlay(struct context *c, struct packet *p, enum drop reason)
@@ -37,7 +61,7 @@ static void to_port(struct context *c, struct port *port, enum origin origin, st
 {
     counter_add(&worker_of(c)->counters.underlay_to_port, 1);
     capture(c, port->index, CAPTURE_FROM_UNDERLAY, DROP_NONE, p);
-    run_packet(c, port, origin, p);
+    add_job(c, port, origin, p);
 }
 
 // Frames of a flow come from the same node mostly: the last good one is remembered for a while.
@@ -168,7 +192,7 @@ void node_receive_underlay(struct node *n, unsigned worker, struct packet **pack
     counter_add(&worker_of(&c)->counters.underlay_received, count);
     for (unsigned i = 0; i < count; i++)
         receive_one(&c, packets[i]);
-    send_flush(&c);
+    finish(&c);
 }
 
 static enum drop receive_outside(struct context *c, uint32_t link, struct packet *p)

@@ -36,9 +36,10 @@ bool flow_is_current(const struct node *n, const struct port *port, const struct
 
 static bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp)
 {
+    uint32_t mtu = load_relaxed(&port->mtu);
     if (p->gso_type == GSO_NONE)
-        return pp->ip_len > port->mtu;
-    return (uint32_t)(pp->payload - pp->l3) + p->gso_size > port->mtu;
+        return pp->ip_len > mtu;
+    return (uint32_t)(pp->payload - pp->l3) + p->gso_size > mtu;
 }
 
 static struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp)
@@ -66,8 +67,6 @@ static bool track(struct context *c, struct port *port, const struct flow_entry 
     struct tcp_segment s = segment_of(k, e->dir, pp);
     bool strict = k->strict;
     enum tcp_verdict v = conn_track(t, e->owner, e->dir, &s, c->now / 1000000);
-    if (v == TCP_PASS_NEW)
-        conn_close(t, e->owner);
     conn_port_unlock(t, port->index);
     if (v == TCP_OUT_OF_WINDOW && strict)
         *reason = DROP_TCP_WINDOW;
@@ -81,15 +80,16 @@ static bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
 }
 
 // The rewritten packet goes where its transposition says; local hops are left to the caller's loop.
-static struct next_pass forward(struct context *c, struct port *port, uint8_t dir, const struct transposition *xp,
-                                uint64_t hash, struct packet *p, const struct parsed *pp)
+static struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
+                                const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
 {
+    uint8_t dir = key->dir;
     struct node *n = c->n;
     struct next_pass next = {0};
     enum drop reason = DROP_UNKNOWN_PORT;
     switch ((enum transposition_to)xp->to) {
     case XP_TO_TUNNEL:
-        encapsulate(c, xp->dest, xp->vni, hash, pp->tos, p);
+        encapsulate(c, xp->dest, xp->vni, hash, tos, p);
         send_to(c, port, dir, XP_TO_TUNNEL, xp->dest, p);
         return next;
     case XP_TO_GUEST:
@@ -97,9 +97,9 @@ static struct next_pass forward(struct context *c, struct port *port, uint8_t di
         send_to(c, port, dir, xp->to, xp->dest, p);
         return next;
     case XP_TO_EXTERNAL: {
-        struct ip_addr src = xp->flags & XP_SRC_IP ? xp->src_ip : pp->src;
-        struct ip_addr dst = xp->flags & XP_DST_IP ? xp->dst_ip : pp->dst;
-        if (external_send(c, port, xp->dest, p, &src, &dst, &reason))
+        const struct ip_addr *src = xp->flags & XP_SRC_IP ? &xp->src_ip : &key->src;
+        const struct ip_addr *dst = xp->flags & XP_DST_IP ? &xp->dst_ip : &key->dst;
+        if (external_send(c, port, xp->dest, p, src, dst, &reason))
             return next;
         break;
     }
@@ -125,9 +125,11 @@ static struct next_pass forward(struct context *c, struct port *port, uint8_t di
     return next;
 }
 
-static struct next_pass apply(struct context *c, struct port *port, uint8_t dir, const struct transposition *xp,
-                              uint16_t mss, uint64_t hash, struct packet *p, const struct parsed *pp)
+static struct next_pass apply(struct context *c, struct port *port, const struct flow_key *key,
+                              const struct transposition *xp, uint16_t mss, uint64_t hash, struct packet *p,
+                              const struct parsed *pp)
 {
+    uint8_t dir = key->dir;
     if (unlikely((xp->flags & XP_DEC_TTL) && pp->ttl <= 1)) {
         if (dir == FLOW_OUT)
             answer_error(c, port, p, pp, ICMP_TTL_EXPIRED, DROP_TTL_EXPIRED);
@@ -143,7 +145,7 @@ static struct next_pass apply(struct context *c, struct port *port, uint8_t dir,
         return (struct next_pass){0};
     }
     transposition_apply(xp, p, pp, mss);
-    return forward(c, port, dir, xp, hash, p, pp);
+    return forward(c, port, key, xp, hash, pp->tos, p);
 }
 
 // An ICMP error belongs to the connection of the packet inside it, which travelled the other way.
@@ -187,7 +189,7 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
     }
     const struct flow_entry *e = flow_table_entry(n->flows, entry);
     transposition_apply_icmp_error(&e->xp, &key, p, pp, &inner);
-    return forward(c, port, dir, &e->xp, hash, p, pp);
+    return forward(c, port, &key, &e->xp, hash, pp->tos, p);
 }
 
 // What the gateway answers or refuses itself. True: the packet's end was decided.
@@ -246,9 +248,9 @@ static struct next_pass miss(struct context *c, struct port *port, enum origin o
         return none;
     }
     if (m.entry == FLOW_NONE)
-        return apply(c, port, dir, &m.stateless, 0, hash, p, pp);
+        return apply(c, port, key, &m.stateless, 0, hash, p, pp);
     const struct flow_entry *e = flow_table_entry(c->n->flows, m.entry);
-    return apply(c, port, dir, &e->xp, e->mss, hash, p, pp);
+    return apply(c, port, key, &e->xp, e->mss, hash, p, pp);
 }
 
 static struct next_pass hit(struct context *c, struct port *port, enum origin origin, struct packet *p,
@@ -285,7 +287,7 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
     counter_add(&hot->packets, 1);
     counter_add(&hot->bytes, p->len);
     store_relaxed(&hot->last_seen, now_ms(c));
-    return apply(c, port, dir, &e->xp, e->mss, hash, p, pp);
+    return apply(c, port, key, &e->xp, e->mss, hash, p, pp);
 }
 
 static struct next_pass run_once(struct context *c, struct port *port, enum origin origin, struct packet *p)
@@ -311,18 +313,87 @@ static struct next_pass run_once(struct context *c, struct port *port, enum orig
                               : miss(c, port, origin, p, &pp, &key, hash);
 }
 
-void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
+static void run_on(struct context *c, struct next_pass next, struct packet *p, unsigned passes)
 {
-    struct next_pass next = {port, origin};
-    for (unsigned i = 0; next.port; i++) {
+    for (; next.port; passes++) {
         uint8_t dir = dir_of[next.origin];
         struct port_counters *k = counters_of(c, next.port);
         counter_add(&k->received[dir], 1);
         counter_add(&k->received_bytes[dir], p->len);
-        if (i == MAX_PASSES) {
+        if (passes == MAX_PASSES) {
             drop_packet(c, next.port, dir, p, DROP_RECIRCULATION);
             return;
         }
         next = run_once(c, next.port, next.origin, p);
     }
+}
+
+// ---- The hit path: canonical packets of current flows, 32 at a time, so that memory is fetched ahead.
+
+static void prepare(struct context *c, struct job *j)
+{
+    struct port *port = j->port;
+    j->canonical = hit_parse(j->p, port->index, port->vni, dir_of[j->origin], realm_of[j->origin], &j->key, &j->h);
+    if (!j->canonical)
+        return;
+    j->hash = flow_hash(c->n->secret, &j->key);
+    flow_table_prefetch_bucket(c->n->flows, j->hash);
+}
+
+static bool source_mac_is(const struct port *port, const struct packet *p)
+{
+    return port->any_mac || memcmp(p->data + 6, port->mac.b, 6) == 0;
+}
+
+// Super-frames are sized by what their segments will be; that is rare enough for the slow path to judge.
+static bool fits(const struct port *port, const struct packet *p, const struct hit *h)
+{
+    return p->gso_type == GSO_NONE ? h->ip_len <= port->mtu
+                                   : (uint32_t)(h->l4 - h->l3) + HIT_MAX_L4_HEADER + p->gso_size <= port->mtu;
+}
+
+// False: something about the packet wants the slow path, and nothing has been changed yet.
+static bool hit_fast(struct context *c, struct job *j)
+{
+    struct node *n = c->n;
+    struct port *port = j->port;
+    struct packet *p = j->p;
+    uint32_t index = flow_table_lookup(n->flows, &j->key, j->hash);
+    if (unlikely(index == FLOW_NONE))
+        return false;
+    const struct flow_entry *e = flow_table_entry(n->flows, index);
+    struct flow_hot *hot = flow_table_hot(n->flows, index);
+    uint8_t dir = j->key.dir;
+    if (unlikely((j->h.tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)) || (load_relaxed(&hot->flags) & FLOW_TRACK) ||
+                 load_relaxed(&port->paused) || !flow_is_current(n, port, e, hot) || !fits(port, p, &j->h) ||
+                 (dir == FLOW_OUT && !source_mac_is(port, p))))
+        return false;
+    struct port_counters *k = counters_of(c, port);
+    counter_add(&k->received[dir], 1);
+    counter_add(&k->received_bytes[dir], p->len);
+    counter_add(&k->hits[dir], 1);
+    counter_add(&hot->packets, 1);
+    counter_add(&hot->bytes, p->len);
+    store_relaxed(&hot->last_seen, now_ms(c));
+    hit_rewrite(&e->xp, p, j->h.l3, j->h.l4, j->h.ip_version, j->h.protocol);
+    run_on(c, forward(c, port, &j->key, &e->xp, j->hash, j->h.tos, p), p, 1);
+    return true;
+}
+
+void run_jobs(struct context *c, unsigned count)
+{
+    struct job *jobs = worker_of(c)->jobs;
+    for (unsigned i = 0; i < count; i++)
+        prepare(c, &jobs[i]);
+    for (unsigned i = 0; i < count; i++)
+        if (likely(jobs[i].canonical))
+            flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
+    for (unsigned i = 0; i < count; i++)
+        if (!jobs[i].canonical || !hit_fast(c, &jobs[i]))
+            run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+}
+
+void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    run_on(c, (struct next_pass){port, origin}, p, 0);
 }

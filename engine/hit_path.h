@@ -24,6 +24,7 @@
 #endif
 
 #define HIT_L3 14u
+#define HIT_MAX_L4_HEADER 60u     // TCP with all its options
 #define HIT_MIN_TCP_GSO 8u        // no stack sends less data per segment: 48 bytes of MSS less 40 of options
 #define HIT_MAX_UDP_SEGMENTS 128u // of one super-frame
 

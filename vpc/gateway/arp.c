@@ -47,9 +47,9 @@ static void arp_write(struct packet *p, uint16_t operation, const struct mac_add
 static enum gateway_verdict arp_answer(struct ask *a, const struct arp *arp, const char *what)
 {
     const struct mac_addr *mac = &a->g->b->gateway.mac;
-    reply_ethernet(a->p, &a->pp->src_mac, mac, ETHERTYPE_ARP);
+    gateway_reply_ethernet(a->p, &a->pp->src_mac, mac, ETHERTYPE_ARP);
     arp_write(a->p, ARP_REPLY, mac, &arp->target, &arp->sender_mac, &arp->sender);
-    return answered(a, what, &arp->target);
+    return gateway_answered(a, what, &arp->target);
 }
 
 static bool sender_is_port(const struct gateway *g, const struct parsed *pp, const struct arp *arp)
@@ -62,7 +62,7 @@ static bool sender_is_port(const struct gateway *g, const struct parsed *pp, con
            gateway_address_allowed(g, &arp->sender, &arp->sender_mac, BLUEPRINT_OUT);
 }
 
-enum gateway_verdict arp_out(struct ask *a)
+enum gateway_verdict gateway_arp_out(struct ask *a)
 {
     const struct gateway *g = a->g;
     const struct blueprint_gateway *gw = &g->b->gateway;
@@ -91,7 +91,7 @@ enum gateway_verdict arp_out(struct ask *a)
         a, &arp, gw->guest_prefix_subnet ? "ARP for the neighbour" : "ARP, from a guest with the subnet's mask, for");
 }
 
-void arp_make_announcement(const struct gateway *g, struct packet *p)
+void gateway_arp_announcement(const struct gateway *g, struct packet *p)
 {
     static const struct mac_addr nobody;
     const struct blueprint_gateway *gw = &g->b->gateway;
@@ -99,6 +99,6 @@ void arp_make_announcement(const struct gateway *g, struct packet *p)
         packet_set_reply(p, 0);
         return;
     }
-    reply_ethernet(p, &mac_broadcast, &gw->mac, ETHERTYPE_ARP);
+    gateway_reply_ethernet(p, &gateway_mac_broadcast, &gw->mac, ETHERTYPE_ARP);
     arp_write(p, ARP_REQUEST, &gw->mac, &gw->v4, &nobody, &gw->v4); // RFC 5227 section 3: the form all stacks accept
 }

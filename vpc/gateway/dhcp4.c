@@ -112,8 +112,8 @@ static void choose_destination(const struct dhcp4_question *q, uint8_t type, con
 {
     r->to_mac = q->chaddr;
     if (type == DHCP4_NAK || (is_zero4(q->ciaddr) && ((q->flags[0] & 0x80) || q->type == DHCP4_INFORM))) {
-        r->to = ip4_broadcast;
-        r->to_mac = mac_broadcast;
+        r->to = gateway_ip4_broadcast;
+        r->to_mac = gateway_mac_broadcast;
     } else if (!is_zero4(q->ciaddr)) {
         r->to = ip_from_v4(q->ciaddr);
     } else {
@@ -150,18 +150,19 @@ static void write_answer(struct ask *a, const struct dhcp4_question *q, uint8_t 
     struct reply r = {
         .from_mac = g->b->gateway.mac, .from = g->b->gateway.v4, .protocol = IPPROTO_UDP4, .ttl = REPLY_TTL};
     choose_destination(q, type, &g->guest4, &r);
-    reply_udp(udp, DHCP4_SERVER_PORT, DHCP4_CLIENT_PORT, n);
-    reply_finish(p, &r, UDP_LEN + n);
+    gateway_reply_udp(udp, DHCP4_SERVER_PORT, DHCP4_CLIENT_PORT, n);
+    gateway_reply_finish(p, &r, UDP_LEN + n);
 }
 
 static enum gateway_verdict answer(struct ask *a, const struct dhcp4_question *q, uint8_t type)
 {
     write_answer(a, q, type);
     if (type == DHCP4_OFFER)
-        return answered(a, "DHCPDISCOVER with DHCPOFFER", &a->g->guest4);
+        return gateway_answered(a, "DHCPDISCOVER with DHCPOFFER", &a->g->guest4);
     if (type == DHCP4_NAK)
-        return answered(a, "DHCPREQUEST for another address with DHCPNAK", NULL);
-    return answered(a, q->type == DHCP4_INFORM ? "DHCPINFORM with DHCPACK" : "DHCPREQUEST with DHCPACK", &a->g->guest4);
+        return gateway_answered(a, "DHCPREQUEST for another address with DHCPNAK", NULL);
+    return gateway_answered(a, q->type == DHCP4_INFORM ? "DHCPINFORM with DHCPACK" : "DHCPREQUEST with DHCPACK",
+                            &a->g->guest4);
 }
 
 static enum gateway_verdict answer_request(struct ask *a, const struct dhcp4_question *q)
@@ -173,7 +174,7 @@ static enum gateway_verdict answer_request(struct ask *a, const struct dhcp4_que
     return answer(a, q, names_lease(q, &a->g->guest4) ? DHCP4_ACK : DHCP4_NAK);
 }
 
-enum gateway_verdict dhcp4_out(struct ask *a)
+enum gateway_verdict gateway_dhcp4_out(struct ask *a)
 {
     const struct blueprint *b = a->g->b;
     struct dhcp4_question q;
@@ -182,7 +183,7 @@ enum gateway_verdict dhcp4_out(struct ask *a)
         return refused(a, DROP_DHCP_OFF);
     if (a->pp->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER))
         return refused(a, DROP_FRAGMENT);
-    const uint8_t *message = udp_payload(a->p, a->pp, &n);
+    const uint8_t *message = gateway_udp_payload(a->p, a->pp, &n);
     if (!message || !read_question(&q, message, n))
         return refused(a, DROP_DHCP_INVALID);
     if (q.op != 1)

@@ -160,10 +160,10 @@ static enum gateway_verdict finish(struct ask *a, const struct writer *w, const 
 {
     uint8_t *udp = reply_l4(a->p, true);
     uint32_t len = (uint32_t)(w->at - udp) - UDP_LEN;
-    reply_udp(udp, DHCP6_SERVER_PORT, DHCP6_CLIENT_PORT, len);
+    gateway_reply_udp(udp, DHCP6_SERVER_PORT, DHCP6_CLIENT_PORT, len);
     struct reply r = {a->g->b->gateway.mac, a->pp->src_mac, a->g->link_local, a->pp->src, IPPROTO_UDP4, REPLY_TTL};
-    reply_finish(a->p, &r, UDP_LEN + len);
-    return answered(a, what, &a->g->guest6);
+    gateway_reply_finish(a->p, &r, UDP_LEN + len);
+    return gateway_answered(a, what, &a->g->guest6);
 }
 
 static enum gateway_verdict answer_status(struct ask *a, const struct dhcp6_question *q, enum dhcp6_status status,
@@ -256,7 +256,7 @@ static enum gateway_verdict answer_unicast(struct ask *a, const struct dhcp6_que
     return answer_status(a, q, DHCP6_USE_MULTICAST, "unicast DHCPv6 with UseMulticast");
 }
 
-enum gateway_verdict dhcp6_out(struct ask *a)
+enum gateway_verdict gateway_dhcp6_out(struct ask *a)
 {
     struct dhcp6_question q;
     uint32_t n;
@@ -264,7 +264,7 @@ enum gateway_verdict dhcp6_out(struct ask *a)
         return refused(a, DROP_DHCP_OFF);
     if (a->pp->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER))
         return refused(a, DROP_FRAGMENT);
-    const uint8_t *message = udp_payload(a->p, a->pp, &n);
+    const uint8_t *message = gateway_udp_payload(a->p, a->pp, &n);
     if (!message || ip_is_unspecified(&a->pp->src) || !dhcp6_read(&q, a->g, message, n))
         return refused(a, DROP_DHCP_INVALID);
     enum drop why = why_refused(&q);

@@ -47,12 +47,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     fuzz_world(&b, &g, data[0]);
     uint32_t len = (data[0] & 0x80 ? wrap6 : wrap4)(frame, data + 1, (uint32_t)size - 1);
-    struct packet p = fuzz_packet(frame, len, len);
-    if (parse_frame(&p, &pp) == DROP_NONE && gateway_out(&g, &p, &pp, &reason, &note) == GATEWAY_ANSWER) {
-        fuzz_check_answer(&p);
-        if (p.len > 14 + 1500)
+    struct packet p = fuzz_packet(frame, len, len, 0), twin = fuzz_packet(frame, len, len, 0xff);
+    if (parse_frame(&p, &pp) == DROP_NONE) {
+        enum gateway_verdict verdict = gateway_out(&g, &p, &pp, &reason, &note);
+        if (verdict != gateway_out(&g, &twin, &pp, &reason, NULL))
+            abort();
+        fuzz_check_same(&p, &twin);
+        if (verdict == GATEWAY_ANSWER)
+            fuzz_check_answer(&p);
+        if (verdict == GATEWAY_ANSWER && p.len > 14 + 1500)
             abort();
     }
     free(p.driver);
+    free(twin.driver);
     return 0;
 }

@@ -75,11 +75,6 @@ static bool is_directed_broadcast(const struct gateway *g, const struct ip_addr 
     return false;
 }
 
-bool ip_is_fe80_64(const struct ip_addr *addr)
-{
-    return load_be64(addr->b) == 0xfe80ull << 48;
-}
-
 bool gateway_is_port_mac(const struct gateway *g, const struct mac_addr *mac)
 {
     const struct blueprint_l2 *l2 = &g->b->l2;
@@ -175,7 +170,8 @@ static enum drop group_refused(const struct gateway *g, const struct parsed *pp)
         return DROP_MLD;
     if (ip_is_multicast(&pp->dst))
         return DROP_MULTICAST;
-    if (ip_is_v4_broadcast(&pp->dst) || is_directed_broadcast(g, &pp->dst) || mac_equal(&pp->dst_mac, &mac_broadcast))
+    if (ip_is_v4_broadcast(&pp->dst) || is_directed_broadcast(g, &pp->dst) ||
+        mac_equal(&pp->dst_mac, &gateway_mac_broadcast))
         return DROP_BROADCAST;
     return mac_is_multicast(&pp->dst_mac) ? DROP_MULTICAST : DROP_NONE;
 }
@@ -185,15 +181,15 @@ static enum gateway_verdict metadata_out(struct ask *a)
     const struct parsed *pp = a->pp;
     if (!a->g->b->gateway.metadata.enabled)
         return refused(a, DROP_METADATA_OFF);
-    if (icmp_is_echo(pp))
-        return icmp_echo_out(a);
+    if (gateway_icmp_is_echo(pp))
+        return gateway_icmp_echo_out(a);
     if (pp->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER))
         return refused(a, DROP_FRAGMENT);
     if (ip_is_link_local(&pp->src)) // the service's connection needs a routable client
         return refused(a, DROP_LINK_LOCAL);
     if (pp->protocol != IPPROTO_TCP4 || load_be16(&pp->dport) != 80)
         return refused(a, DROP_METADATA_PORT);
-    note_text(a->note, "to the metadata service");
+    gateway_note_text(a->note, "to the metadata service");
     return GATEWAY_METADATA;
 }
 
@@ -216,16 +212,16 @@ static enum gateway_verdict ask_ip(struct ask *a)
     if (pp->flags & PARSE_SOURCE_ROUTE)
         return refused(a, DROP_SOURCE_ROUTE);
     if (is_nd(pp))
-        return nd_out(a);
+        return gateway_nd_out(a);
     enum drop why = source_refused(g, pp);
     if (why)
         return refused(a, why);
     if (anti_spoof && is_dhcp_from_server(pp))
         return refused(a, DROP_DHCP_SERVER);
     if (is_dhcp4(g, pp))
-        return dhcp4_out(a);
+        return gateway_dhcp4_out(a);
     if (is_dhcp6(g, pp))
-        return dhcp6_out(a);
+        return gateway_dhcp6_out(a);
 
     why = group_refused(g, pp);
     if (why)
@@ -233,7 +229,7 @@ static enum gateway_verdict ask_ip(struct ask *a)
     if (ip_is_unspecified(&pp->src) || is_nowhere(&pp->dst))
         return refused(a, DROP_BAD_ADDRESS);
     if (gateway_is_own(g, &pp->dst))
-        return icmp_is_echo(pp) ? icmp_echo_out(a) : refused(a, DROP_GATEWAY_SERVICE);
+        return gateway_icmp_is_echo(pp) ? gateway_icmp_echo_out(a) : refused(a, DROP_GATEWAY_SERVICE);
     if (gateway_is_metadata(&pp->dst))
         return metadata_out(a);
     if (ip_is_link_local(&pp->src) || ip_is_link_local(&pp->dst))
@@ -247,7 +243,7 @@ enum gateway_verdict gateway_out(const struct gateway *g, struct packet *p, cons
     struct ask a = {.g = g, .p = p, .pp = pp, .reason = DROP_NONE, .note = note};
     if (note)
         note->text[0] = 0;
-    enum gateway_verdict verdict = pp->ethertype == ETHERTYPE_ARP ? arp_out(&a) : ask_ip(&a);
+    enum gateway_verdict verdict = pp->ethertype == ETHERTYPE_ARP ? gateway_arp_out(&a) : ask_ip(&a);
     *reason = a.reason;
     return verdict;
 }
@@ -291,7 +287,7 @@ enum gateway_verdict gateway_in(const struct gateway *g, const struct packet *p,
 void gateway_make_announcement(const struct gateway *g, struct packet *p, bool v6)
 {
     if (v6)
-        nd_make_announcement(g, p);
+        gateway_nd_announcement(g, p);
     else
-        arp_make_announcement(g, p);
+        gateway_arp_announcement(g, p);
 }

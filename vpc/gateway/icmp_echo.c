@@ -4,7 +4,7 @@
 // one is answered with an equally wrong one, and the guest's own stack discards it.
 #include "vpc/gateway/gateway_private.h"
 
-bool icmp_is_echo(const struct parsed *pp)
+bool gateway_icmp_is_echo(const struct parsed *pp)
 {
     if (pp->protocol != (pp->ip_version == 4 ? IPPROTO_ICMP4 : IPPROTO_ICMP6))
         return false;
@@ -46,28 +46,28 @@ static void turn_icmp(struct packet *p, const struct parsed *pp)
         memcpy(icmp + 2, &field, 2);
         return;
     }
-    uint32_t len = l4_len(pp);
+    uint32_t len = gateway_l4_len(pp);
     if (pp->l4 + len > p->head) // the payload is out of reach: the field is still the pseudo-header's sum
         return;
     checksum_write_l4(icmp, len, &pp->dst, &pp->src, pp->protocol);
     p->csum = CSUM_FULL;
 }
 
-enum gateway_verdict icmp_echo_out(struct ask *a)
+enum gateway_verdict gateway_icmp_echo_out(struct ask *a)
 {
     struct packet *p = a->p;
     const struct parsed *pp = a->pp;
     bool later = pp->flags & PARSE_FRAG_LATER;
     uint32_t ip_header = pp->ip_version == 4 ? IP4_LEN : IP6_LEN;
     uint32_t needed = later ? pp->l3 + ip_header : pp->l4 + 8u;
-    if (needed > p->head || (!later && l4_len(pp) < 8))
+    if (needed > p->head || (!later && gateway_l4_len(pp) < 8))
         return refused(a, DROP_TRUNCATED);
     if (p->csum == CSUM_PARTIAL && p->csum_start != pp->l4) // an unfinished checksum inside the payload
         return refused(a, DROP_L4_CHECKSUM);
 
-    reply_ethernet(p, &pp->src_mac, &a->g->b->gateway.mac, pp->ethertype);
+    gateway_reply_ethernet(p, &pp->src_mac, &a->g->b->gateway.mac, pp->ethertype);
     if (!later)
         turn_icmp(p, pp);
     turn_ip(p->data + pp->l3, pp->ip_version);
-    return answered(a, "ICMP echo to", &pp->dst);
+    return gateway_answered(a, "ICMP echo to", &pp->dst);
 }

@@ -68,7 +68,7 @@ bool icmp_make_error(struct packet *p, const struct parsed *pp, enum icmp_proble
     }
     struct reply r = {.from_mac = *from_mac, .to_mac = *to_mac, .from = *from, .to = pp->src, .ttl = REPLY_TTL};
     r.protocol = v6 ? IPPROTO_ICMP6 : IPPROTO_ICMP4;
-    reply_finish(p, &r, ICMP_LEN + quoted);
+    gateway_reply_finish(p, &r, ICMP_LEN + quoted);
     return true;
 }
 
@@ -94,6 +94,6 @@ bool tcp_make_reset(struct packet *p, const struct parsed *pp, const struct mac_
         tcp[13] = TCP_RST | TCP_ACK;
     }
     struct reply r = {*from_mac, *to_mac, pp->dst, pp->src, IPPROTO_TCP4, REPLY_TTL};
-    reply_finish(p, &r, TCP_LEN);
+    gateway_reply_finish(p, &r, TCP_LEN);
     return true;
 }

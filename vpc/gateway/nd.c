@@ -36,10 +36,10 @@ static bool read_options(const uint8_t *at, const uint8_t *end, uint8_t wanted, 
 // The validity rules of RFC 4861 sections 6.1.1, 7.1.1, 7.1.2; fragments: RFC 6980.
 static bool nd_read(const struct packet *p, const struct parsed *pp, struct nd *nd)
 {
-    uint32_t len = l4_len(pp), fixed = pp->icmp_type == ND_RS ? 8 : 24;
+    uint32_t len = gateway_l4_len(pp), fixed = pp->icmp_type == ND_RS ? 8 : 24;
     if (pp->ttl != ND_HOP_LIMIT || pp->icmp_code != 0 || (pp->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER)))
         return false;
-    if (len < fixed || pp->l4 + len > p->head || !l4_checksum_right(p, pp, len))
+    if (len < fixed || pp->l4 + len > p->head || !gateway_l4_checksum_right(p, pp, len))
         return false;
     const uint8_t *icmp = p->data + pp->l4;
     *nd = (struct nd){0};
@@ -86,26 +86,28 @@ static void write_link_layer(uint8_t *option, uint8_t type, const struct mac_add
 
 enum { NA_ROUTER = 0x80, NA_SOLICITED = 0x40, NA_OVERRIDE = 0x20 };
 
+// Comes from the target address itself where that is ours: some tools wait for nothing else.
 static void make_na(const struct gateway *g, struct packet *p, const struct mac_addr *to_mac, const struct ip_addr *to,
                     const struct ip_addr *target, uint8_t flags)
 {
+    bool ours = gateway_is_own(g, target) || gateway_is_metadata(target);
     uint8_t *icmp = reply_l4(p, true);
     memset(icmp, 0, 24);
     icmp[0] = ND_NA;
     icmp[4] = flags;
     memcpy(icmp + 8, target->b, 16);
     write_link_layer(icmp + 24, OPT_TARGET_LL, &g->b->gateway.mac);
-    struct reply r = {g->b->gateway.mac, *to_mac, g->link_local, *to, IPPROTO_ICMP6, ND_HOP_LIMIT};
-    reply_finish(p, &r, 32);
+    struct reply r = {g->b->gateway.mac, *to_mac, ours ? *target : g->link_local, *to, IPPROTO_ICMP6, ND_HOP_LIMIT};
+    gateway_reply_finish(p, &r, 32);
 }
 
 static enum gateway_verdict answer_ns(struct ask *a, const struct ip_addr target, uint8_t flags, const char *what)
 {
     if (ip_is_unspecified(&a->pp->src))
-        make_na(a->g, a->p, &mac_all_nodes, &ip6_all_nodes, &target, flags);
+        make_na(a->g, a->p, &gateway_mac_all_nodes, &gateway_ip6_all_nodes, &target, flags);
     else
         make_na(a->g, a->p, &a->pp->src_mac, &a->pp->src, &target, flags | NA_SOLICITED);
-    return answered(a, what, &target);
+    return gateway_answered(a, what, &target);
 }
 
 static enum gateway_verdict ns_out(struct ask *a, const struct nd *nd)
@@ -133,13 +135,13 @@ static enum gateway_verdict rs_out(struct ask *a)
     if (!a->g->b->gateway.ra.enabled)
         return refused(a, DROP_MULTICAST);
     if (ip_is_unspecified(&a->pp->src))
-        gateway_make_ra(a->g, a->p, &mac_all_nodes, &ip6_all_nodes);
+        gateway_make_ra(a->g, a->p, &gateway_mac_all_nodes, &gateway_ip6_all_nodes);
     else
         gateway_make_ra(a->g, a->p, &a->pp->src_mac, &a->pp->src);
-    return answered(a, "RS with a router advertisement", NULL);
+    return gateway_answered(a, "RS with a router advertisement", NULL);
 }
 
-enum gateway_verdict nd_out(struct ask *a)
+enum gateway_verdict gateway_nd_out(struct ask *a)
 {
     const struct parsed *pp = a->pp;
     struct nd nd;
@@ -216,11 +218,12 @@ void gateway_make_ra(const struct gateway *g, struct packet *p, const struct mac
         write_prefix(&w, gw);
     write_rdnss(&w, &gw->dhcp6);
     struct reply r = {gw->mac, *dst_mac, g->link_local, *dst, IPPROTO_ICMP6, ND_HOP_LIMIT};
-    reply_finish(p, &r, (uint32_t)(w.at - icmp));
+    gateway_reply_finish(p, &r, (uint32_t)(w.at - icmp));
 }
 
-void nd_make_announcement(const struct gateway *g, struct packet *p)
+void gateway_nd_announcement(const struct gateway *g, struct packet *p)
 {
     const struct blueprint_gateway *gw = &g->b->gateway;
-    make_na(g, p, &mac_all_nodes, &ip6_all_nodes, gw->has_v6 ? &gw->v6 : &g->link_local, NA_ROUTER | NA_OVERRIDE);
+    make_na(g, p, &gateway_mac_all_nodes, &gateway_ip6_all_nodes, gw->has_v6 ? &gw->v6 : &g->link_local,
+            NA_ROUTER | NA_OVERRIDE);
 }

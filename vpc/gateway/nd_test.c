@@ -56,7 +56,7 @@ static void expect_na(struct answer a, struct ip_addr target, struct ip_addr to,
     static const struct mac_addr nodes = {{0x33, 0x33, 0, 0, 0, 1}};
     const uint8_t *icmp = a.p.data + 54;
     assert_memory_equal(a.pp.dst_mac.b, group ? nodes.b : guest_mac.b, 6);
-    assert_true(ip_equal(&a.pp.src, &gateway_ll) && ip_equal(&a.pp.dst, &to));
+    assert_true(ip_equal(&a.pp.src, flags & 0x20 ? &target : &gateway_ll) && ip_equal(&a.pp.dst, &to));
     assert_int_equal(a.pp.ttl, 255);
     assert_int_equal(a.p.len, 54 + 32);
     assert_int_equal(icmp[0], NA);

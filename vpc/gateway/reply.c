@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MPL-2.0
 #include "vpc/gateway/gateway_private.h"
 
-const struct mac_addr mac_broadcast = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
-const struct mac_addr mac_all_nodes = {{0x33, 0x33, 0, 0, 0, 1}};
-const struct ip_addr ip4_broadcast = {.b = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
-const struct ip_addr ip6_all_nodes = {.b = {0xff, 2, [15] = 1}};
+const struct mac_addr gateway_mac_broadcast = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+const struct mac_addr gateway_mac_all_nodes = {{0x33, 0x33, 0, 0, 0, 1}};
+const struct ip_addr gateway_ip4_broadcast = {.b = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+const struct ip_addr gateway_ip6_all_nodes = {.b = {0xff, 2, [15] = 1}};
 
-uint32_t l4_len(const struct parsed *pp)
+uint32_t gateway_l4_len(const struct parsed *pp)
 {
     uint32_t headers = (uint32_t)(pp->l4 - pp->l3);
     return pp->l4 > pp->l3 && pp->ip_len > headers ? pp->ip_len - headers : 0;
 }
 
-bool l4_checksum_right(const struct packet *p, const struct parsed *pp, uint32_t len)
+bool gateway_l4_checksum_right(const struct packet *p, const struct parsed *pp, uint32_t len)
 {
     if (p->csum != CSUM_FULL)
         return true;
@@ -22,9 +22,9 @@ bool l4_checksum_right(const struct packet *p, const struct parsed *pp, uint32_t
     return checksum_fold(checksum_add(sum, p->data + pp->l4, len)) == 0xffff;
 }
 
-const uint8_t *udp_payload(const struct packet *p, const struct parsed *pp, uint32_t *len)
+const uint8_t *gateway_udp_payload(const struct packet *p, const struct parsed *pp, uint32_t *len)
 {
-    uint32_t available = l4_len(pp);
+    uint32_t available = gateway_l4_len(pp);
     if (available < UDP_LEN || (uint32_t)pp->l4 + UDP_LEN > p->head)
         return NULL;
     const uint8_t *udp = p->data + pp->l4;
@@ -32,13 +32,14 @@ const uint8_t *udp_payload(const struct packet *p, const struct parsed *pp, uint
     if (n < UDP_LEN || n > available || pp->l4 + n > p->head)
         return NULL;
     bool unchecked = pp->ip_version == 4 && load_be16(udp + 6) == 0; // RFC 768: no checksum was made
-    if (!unchecked && !l4_checksum_right(p, pp, n))
+    if (!unchecked && !gateway_l4_checksum_right(p, pp, n))
         return NULL;
     *len = n - UDP_LEN;
     return udp + UDP_LEN;
 }
 
-void reply_ethernet(struct packet *p, const struct mac_addr *to, const struct mac_addr *from, uint16_t ethertype)
+void gateway_reply_ethernet(struct packet *p, const struct mac_addr *to, const struct mac_addr *from,
+                            uint16_t ethertype)
 {
     memcpy(p->data, to->b, 6);
     memcpy(p->data + 6, from->b, 6);
@@ -69,10 +70,10 @@ static void write_ip6(uint8_t *h, const struct reply *r, uint32_t len)
     memcpy(h + 24, r->to.b, 16);
 }
 
-void reply_finish(struct packet *p, const struct reply *r, uint32_t len)
+void gateway_reply_finish(struct packet *p, const struct reply *r, uint32_t len)
 {
     bool v6 = !ip_is_v4(&r->to);
-    reply_ethernet(p, &r->to_mac, &r->from_mac, v6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
+    gateway_reply_ethernet(p, &r->to_mac, &r->from_mac, v6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
     if (v6)
         write_ip6(p->data + ETHERNET_LEN, r, len);
     else
@@ -81,7 +82,7 @@ void reply_finish(struct packet *p, const struct reply *r, uint32_t len)
     packet_set_reply(p, reply_l4_offset(v6) + len);
 }
 
-void reply_udp(uint8_t *udp, uint16_t sport, uint16_t dport, uint32_t payload_len)
+void gateway_reply_udp(uint8_t *udp, uint16_t sport, uint16_t dport, uint32_t payload_len)
 {
     store_be16(udp, sport);
     store_be16(udp + 2, dport);
@@ -105,7 +106,7 @@ static uint32_t note_length(const struct gateway_note *note)
     return n;
 }
 
-void note_text(struct gateway_note *note, const char *text)
+void gateway_note_text(struct gateway_note *note, const char *text)
 {
     if (!note)
         return;
@@ -158,7 +159,7 @@ static void note_ip6(struct gateway_note *note, uint32_t *at, const struct ip_ad
     }
 }
 
-void note_ip(struct gateway_note *note, const struct ip_addr *addr)
+void gateway_note_ip(struct gateway_note *note, const struct ip_addr *addr)
 {
     if (!note)
         return;
@@ -175,13 +176,13 @@ void note_ip(struct gateway_note *note, const struct ip_addr *addr)
     note->text[at] = 0;
 }
 
-enum gateway_verdict answered(struct ask *a, const char *what, const struct ip_addr *addr)
+enum gateway_verdict gateway_answered(struct ask *a, const char *what, const struct ip_addr *addr)
 {
-    note_text(a->note, "answered ");
-    note_text(a->note, what);
+    gateway_note_text(a->note, "answered ");
+    gateway_note_text(a->note, what);
     if (addr) {
-        note_text(a->note, " ");
-        note_ip(a->note, addr);
+        gateway_note_text(a->note, " ");
+        gateway_note_ip(a->note, addr);
     }
     return GATEWAY_ANSWER;
 }
