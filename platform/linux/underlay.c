@@ -61,7 +61,8 @@ static bool open_socket(struct linux_platform *l, struct worker *w)
     int fd = packet_socket_open();
     if (fd < 0)
         return false;
-    if (packet_socket_filter(fd, filter, n) != 0 || packet_socket_bind(fd, l->underlay_ifindex, ETH_P_IPV6) != 0 ||
+    // ETH_P_ALL: sockets of one protocol come after the tc filter, and would see nothing.
+    if (packet_socket_filter(fd, filter, n) != 0 || packet_socket_bind(fd, l->underlay_ifindex, ETH_P_ALL) != 0 ||
         (l->config.workers > 1 && packet_socket_fanout(fd, (uint16_t)l->underlay_ifindex) != 0)) {
         close(fd);
         return false;
