@@ -136,7 +136,8 @@ static void overlay(json_t *under, json_t *over, int depth)
     }
 }
 
-// {"name": "ssh-..."} or ["ssh-..."] -> {"0": {"_name": ..., "openssh-key": ...}}: the form in which EC2 shows keys.
+// {"name": "ssh-..."}, ["ssh-..."] or {"0": {"openssh-key": "ssh-..."}} -> {"0": {"_name": ..., "openssh-key": ...}}: the
+// form in which EC2 shows keys.
 static void number_keys(json_t *tree)
 {
     json_t *keys = json_object_get(tree, "public-keys");
@@ -154,10 +155,13 @@ static void number_keys(json_t *tree)
     json_t *key;
     json_object_foreach(keys, name, key)
     {
-        if (!json_is_string(key))
+        json_t *text = json_is_object(key) ? json_object_get(key, "openssh-key") : key;
+        if (!json_is_string(text))
             continue;
         snprintf(number, sizeof(number), "%zu", n++);
-        json_object_set_new(numbered, number, json_pack("{ss,sO}", "_name", name, "openssh-key", key));
+        bool named = json_is_string(key); // else it has a number for a name already
+        json_object_set_new(numbered, number, json_pack("{so,sO}", "_name", json_sprintf("%s%s", named ? "" : "key", name),
+                                                        "openssh-key", text));
     }
     if (n)
         json_object_set(tree, "public-keys", numbered);
@@ -186,14 +190,27 @@ static json_t *identity_document(json_t *meta_data)
     return leaf;
 }
 
+// What the document says of meta-data: its "meta-data" member, and whatever stands beside it.
+static void overlay_meta_data(json_t *meta_data, json_t *document)
+{
+    json_t *beside = json_copy(document);
+    json_object_del(beside, "meta-data");
+    json_object_del(beside, "user-data");
+    json_object_del(beside, "dynamic");
+    overlay(meta_data, beside, DEPTH_MAX);
+    json_decref(beside);
+    if (json_is_object(json_object_get(document, "meta-data")))
+        overlay(meta_data, json_object_get(document, "meta-data"), DEPTH_MAX);
+}
+
 // The whole tree below a version.
 static json_t *make_tree(const struct blueprint *b)
 {
     json_t *document = json_loads(or_else(b->gateway.metadata.document, "{}"), 0, NULL);
     json_t *root = json_object(), *meta_data = default_tree(b);
-    json_t *over = json_object_get(document, "meta-data"), *user_data = json_object_get(document, "user-data");
-    if (json_is_object(over))
-        overlay(meta_data, over, DEPTH_MAX);
+    json_t *user_data = json_object_get(document, "user-data");
+    if (json_is_object(document))
+        overlay_meta_data(meta_data, document);
     number_keys(meta_data);
     json_t *dynamic = json_object();
     json_object_set_new(dynamic, "instance-identity", json_pack("{so}", "document", identity_document(meta_data)));

@@ -3,8 +3,8 @@
 // from the port's blueprint, and session tokens (IMDSv2).
 //
 // `metadata.document` of the blueprint is an object with any of: "meta-data" (an object laid over the defaults, member by
-// member; null removes one), "user-data" (a string), "dynamic" (likewise an object). "public-keys" in meta-data may be a
-// list of keys or an object name -> key; it is shown in EC2's numbered form.
+// member; null removes one), "user-data" (a string), "dynamic" (likewise an object). Any other member is taken as one of
+// meta-data. "public-keys" may be a list of keys, an object name -> key, or EC2's numbered form, in which it is shown.
 #ifndef NEREUS_NODE_METADATA_H
 #define NEREUS_NODE_METADATA_H
 

@@ -93,6 +93,16 @@ static void public_keys_are_numbered(void **state)
     expect(list, "/latest/meta-data/public-keys/1/openssh-key", "k1");
 }
 
+static void members_beside_meta_data_belong_to_it(void **state)
+{
+    const char *d = "{\"instance-id\":\"i-2\",\"public-keys\":{\"0\":{\"openssh-key\":\"k\"}},\"user-data\":\"u\"}";
+    expect(d, "/latest/meta-data/instance-id", "i-2");
+    expect(d, "/latest/meta-data/user-data", NULL);
+    expect(d, "/latest/user-data", "u");
+    expect(d, "/latest/meta-data/public-keys/", "0=key0");
+    expect(d, "/latest/meta-data/public-keys/0/openssh-key", "k");
+}
+
 static void the_identity_document_is_json(void **state)
 {
     struct blueprint b = example("{\"meta-data\":{\"instance-id\":\"i-1\"}}");
@@ -149,6 +159,7 @@ int main(void)
         {"slashes and versions do not matter, unknown names do", slashes_and_versions_do_not_matter_unknown_names_do, NULL,
          NULL, NULL},
         {"public keys are numbered", public_keys_are_numbered, NULL, NULL, NULL},
+        {"members beside meta-data belong to it", members_beside_meta_data_belong_to_it, NULL, NULL, NULL},
         {"the identity document is JSON", the_identity_document_is_json, NULL, NULL, NULL},
         {"hostile paths find nothing", hostile_paths_find_nothing, NULL, NULL, NULL},
         {"a token is good for its port and time only", a_token_is_good_for_its_port_and_time_only, NULL, NULL, NULL},
