@@ -13,6 +13,7 @@
 #include "api/types/mapping.h"
 #include "core/platform.h"
 #include "engine/connection.h"
+#include "vpc/trace.h"
 
 struct node;
 
@@ -138,18 +139,11 @@ struct flow_info { // one connection
 uint32_t node_flow_next(struct node *n, uint32_t port, uint32_t after, uint64_t now, struct flow_info *out);
 
 // Explains a packet without sending it, counting it or making state: what each layer said.
-#define TRACE_STEPS 16
-struct trace_step {
-    const char *layer;  // "gateway", "posture", ... or "flow-table", "demux"
-    const char *result; // "pass", "drop", "answer", ...
-    char detail[160];   // rule id, route, mapping, translation in words
-};
 struct trace {
     enum drop reason;  // DROP_NONE: it passes
     const char *verdict; // "sent", "delivered", "answered", "dropped", "consumed"
     bool hit;          // an existing connection decided
-    unsigned n_steps;
-    struct trace_step steps[TRACE_STEPS];
+    struct trace_log log; // vpc/trace.h: n, steps[] {layer, result, detail}
     struct transposition xp;
     struct ip_addr tunnel; // node the packet would go to, for XP_TO_TUNNEL
 };

@@ -12,6 +12,11 @@
 //
 // Threads: everything marked [port lock] is called between conn_port_lock and conn_port_unlock of that
 // connection's port; a port's lists, timers and quota belong to that lock. Hits touch only flow_entry and flow_hot.
+// Never hold two port locks: ports share lock ids. Env locks: 0..127 ports, 194 quota; the flow table's are taken inside.
+//
+// A record that ended is not used again before a grace period ends, like its entries. So a worker that found an entry
+// may lock its port afterwards and ask: conn_track says TCP_PASS_NEW of an ended connection (any protocol), conn_close and
+// conn_update leave it alone.
 #ifndef NEREUS_ENGINE_CONNECTION_H
 #define NEREUS_ENGINE_CONNECTION_H
 
@@ -19,6 +24,9 @@
 #include "engine/flow_table.h"
 #include "engine/tcp_state.h"
 #include "engine/timer_wheel.h"
+
+#define CONN_LOCK_PORTS 128u // env locks 0..127, by port index modulo this
+#define CONN_LOCK_QUOTA 194u
 
 enum conn_class { // worst first; eviction takes from the front. A record's class is looked at again when it is met
     CONN_CLOSED,     // RST or both FINs
@@ -54,11 +62,13 @@ struct conn { // 128 bytes, plain data
     uint32_t next, prev;  // class list of the port
     uint32_t check;       // guards the record across a restart
     uint8_t strict;       // TCP window checks drop
-    uint8_t spare[11];
+    uint8_t replied;      // a packet of the other direction was seen
+    uint8_t spare[10];
 };
 _Static_assert(sizeof(struct conn) == 128, "two cache lines");
 
-// Seconds. Defaults in conn_timeouts_default.
+// Seconds, at most 2,000,000 each. Defaults in conn_timeouts_default. A connection with a NAT binding of any kind has the
+// _nat ones. Half-closed TCP has the established timeout: one side may stay silent for long.
 struct conn_timeouts {
     uint32_t tcp_syn, tcp_syn_nat, tcp_established, tcp_closing, tcp_closing_nat;
     uint32_t udp_one_way, udp_two_way, udp_one_way_nat, udp_two_way_nat;
@@ -74,15 +84,17 @@ struct conn_table_config {
     bool keep;          // records outlive the process
     struct flow_secret fresh_secret; // used unless a kept one is found
     struct conn_timeouts timeouts;
-    // Called under the port lock when a connection ends for any reason; its entries are still readable.
+    // Called under the port lock when a connection ends for any reason; its entries are still readable. It must not
+    // call back into this table.
     void (*closed)(void *ctx, const struct conn *c, uint32_t index);
     void *ctx;
 };
 
+// Records and entries exceed max_connections by an eighth and 1,024, for those that wait for a grace period.
 // NULL: no memory. *adopted: connections taken over from a former process (0 when none or not kept).
 struct conn_table *conn_table_create(const struct env *env, const struct conn_table_config *config, uint64_t now_ms,
                                      uint32_t *adopted);
-void conn_table_destroy(struct conn_table *t);
+void conn_table_destroy(struct conn_table *t); // no readers, and nothing deferred that has not run
 struct flow_table *conn_table_flows(const struct conn_table *t);
 const struct flow_secret *conn_table_secret(const struct conn_table *t);
 struct conn *conn_get(const struct conn_table *t, uint32_t index);
@@ -93,7 +105,8 @@ void conn_port_lock(struct conn_table *t, uint32_t port);
 void conn_port_unlock(struct conn_table *t, uint32_t port);
 
 // Control thread. Guarantee: connections other ports cannot take; cap: most this port may hold.
-// Takes the port lock itself. `false`: the sum of guarantees would exceed the table.
+// Takes the port lock itself. `false`: the sum of guarantees would exceed the table. May be called again; a port that
+// holds more than it now may sheds the worst in conn_table_tick. A port that goes away: flush, then (0, 0).
 bool conn_port_open(struct conn_table *t, uint32_t port, uint32_t guarantee, uint32_t cap);
 // Ends all connections of the port (T43 reset), or of a port that goes away.
 void conn_port_flush(struct conn_table *t, uint32_t port);
@@ -118,30 +131,33 @@ struct conn_spec {
     uint32_t bytes;                // of the first packet: counted on the opener's entry
 };
 
-// [port lock] Makes the connection, evicting a worse one if need be. DROP_NONE, DROP_FLOW_LIMIT (cap reached or table
-// full and nothing may be evicted), DROP_NO_MEMORY. A live connection on either key is an error of the caller
-// (look up first under the lock); a *closing* one on the reply key is ended.
+// [port lock] Makes the connection, evicting a worse one of the same port if need be. flow[opener] has a key.
+// DROP_NONE; DROP_FLOW_LIMIT: cap reached or table full and nothing may be evicted, or one of the keys belongs to a
+// live connection (look up first under the lock; one of class CONN_CLOSED is ended instead); DROP_NO_MEMORY.
+// FLOW_TRACK is set on both entries of a TCP connection, and on the reply's entry of any other.
 enum drop conn_open(struct conn_table *t, const struct conn_spec *spec, uint64_t now_ms, uint32_t *index);
 
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);
 
-// [port lock] Follows a packet whose entry says FLOW_TRACK, or a TCP segment with SYN, FIN or RST. Updates state,
-// FLOW_TRACK of both entries, class and timer. The verdict is only TCP's (PASS otherwise).
+// [port lock] Follows a packet whose entry says FLOW_TRACK, or a TCP segment with SYN, FIN or RST (s; NULL for other
+// protocols; side and sent are filled in here). Updates last_seen, state, FLOW_TRACK of both entries, class and timer;
+// packets and bytes are the caller's. The verdict is TCP's (PASS otherwise). After a believed RST and with TCP_PASS_NEW
+// the connection has ended: its entries may be used for this one packet, until the next quiescent state.
 enum tcp_verdict conn_track(struct conn_table *t, uint32_t index, uint8_t dir, const struct tcp_segment *s,
                             uint64_t now_ms);
 
 // [port lock] After a re-walk that still allows the connection: new verdict for both directions where it differs,
 // new generation and dependency versions in any case. The keys and the binding stay. DROP_NONE or DROP_NO_MEMORY
-// (then nothing changed).
+// (then nothing changed). The counters go on in the new entry.
 enum drop conn_update(struct conn_table *t, uint32_t index, const struct conn_flow flow[2], uint32_t generation,
                       uint32_t rule, uint32_t posture_rule);
 
 // Worker or control. Ends what is due; `budget` bounds the work of one call. Takes port locks itself. Returns ended.
 unsigned conn_table_tick(struct conn_table *t, uint64_t now_ms, unsigned budget);
 
-// Next live connection with index > after whose port is `port` (0 = any); 0 at the end. The record may end while
-// being looked at: copy, then check `live`. Control thread, between quiescent states.
+// Next live connection with index > after whose port is `port` (0 = any); 0 at the end. Control thread, between
+// quiescent states. Records change under their port lock: hold it to look into one, and check `live` and `port` then.
 uint32_t conn_next(const struct conn_table *t, uint32_t port, uint32_t after);
 
 // Seconds of silence after which the connection ends, by its state now; and its class.
@@ -150,7 +166,10 @@ enum conn_class conn_classify(const struct conn_table *t, const struct conn *c, 
 const char *conn_class_name(enum conn_class c);
 
 struct conn_stats { // relaxed counters
-    uint64_t opened, closed, expired, evicted[CONN_CLASSES], refused, adopted, adopt_failed;
+    uint64_t opened, closed, expired; // closed: by RST, renewal, conn_close or flush
+    uint64_t evicted[CONN_CLASSES];
+    uint64_t refused;                 // conn_open that did not make one
+    uint64_t adopted, adopt_failed;   // records of a former process; opened + adopted = those that ended + conn_count
 };
 void conn_table_stats(const struct conn_table *t, struct conn_stats *out);
 

@@ -70,6 +70,7 @@
     X(NO_MAPPING, "no-mapping", "no mapping for the destination in this VPC") \
     X(UNKNOWN_PORT, "unknown-port", "no port here with that VNI and MAC") \
     X(BAD_VTEP, "bad-vtep", "outer source is not a node of that VPC") \
+    X(ECN, "ecn", "outer congestion mark on an inner packet that cannot carry it (RFC 6040)") \
     X(GENEVE_VERSION, "geneve-version", "Geneve version is not 0") \
     X(GENEVE_LENGTH, "geneve-length", "Geneve options run past the end") \
     X(GENEVE_CRITICAL, "geneve-critical", "unknown critical Geneve option") \

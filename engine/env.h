@@ -29,6 +29,6 @@ struct env {
     void (*unlock)(void *ctx, unsigned lock);
 };
 
-#define ENV_LOCKS 256
+#define ENV_LOCKS 272 // 0..127 connections by port, 128..255 flow table stripes, 256.. core
 
 #endif

@@ -6,7 +6,7 @@
 // Readers take no lock and write nothing but a flow's hot part, which lies in an array of its own. A published entry's key and transposition
 // never change: an update publishes a new entry and frees the old one after a grace period (env->defer).
 //
-// Threads: lookup on any worker. insert, replace, remove under the table's own striped locks.
+// Threads: lookup on any worker. insert, replace, remove under the table's own striped locks: env locks 128..193.
 // Memory: all at create. Full means NULL from flow_table_entry_alloc; who is evicted is the owner's choice.
 #ifndef NEREUS_ENGINE_FLOW_TABLE_H
 #define NEREUS_ENGINE_FLOW_TABLE_H
@@ -16,6 +16,12 @@
 #include "engine/transposition.h"
 
 #define FLOW_NONE 0u // entry index 0 is never used
+
+// Ids of env locks, taken in this order and never two stripes at once.
+#define FLOW_LOCK_STRIPES 128u // by bucket
+#define FLOW_LOCK_STRIPE_COUNT 64u
+#define FLOW_LOCK_ENTRIES 192u // list of free entries
+#define FLOW_LOCK_LINES 193u   // list of free overflow lines
 
 struct CACHE_ALIGNED flow_entry { // written before publication, then read only; plain data, may be a kept zone
     uint8_t key[FLOW_KEY_LEN];
@@ -67,9 +73,9 @@ uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64
 uint32_t flow_table_entry_alloc(struct flow_table *t);
 void flow_table_entry_discard(struct flow_table *t, uint32_t index); // never published
 
-// Publishes. false: the key is there already, or overflow lines ran out; the entry stays the caller's.
+// Publishes; sets hash_low. Bucket and tag derive from the hash's low 32 bits alone. false: the key is there already, or overflow lines ran out; the entry stays the caller's.
 bool flow_table_insert(struct flow_table *t, uint32_t index, uint64_t hash);
-// Publishes `index` in place of `old` (same key); old is freed after a grace period.
+// Publishes `index` in place of `old` (published, same key); old is freed after a grace period.
 void flow_table_replace(struct flow_table *t, uint32_t old, uint32_t index, uint64_t hash);
 // Unpublishes; freed after a grace period. Its counters stay readable until then.
 void flow_table_remove(struct flow_table *t, uint32_t index);

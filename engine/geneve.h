@@ -35,7 +35,10 @@ struct geneve_info {
 
 // Reads outer Ethernet, IPv6, UDP and Geneve at p->data. DROP_NONE or the reason: version, OAM, lengths,
 // unknown critical options (all are unknown), protocol. Reserved bits are ignored. A non-zero UDP checksum is
-// verified unless p->csum is VERIFIED; zero is accepted (RFC 6935) when allow_zero_checksum.
+// verified unless p->csum is VERIFIED (it takes all bytes contiguous, else DROP_OUTER_CHECKSUM: a driver of scattered
+// frames verifies itself); zero is accepted (RFC 6935) when allow_zero_checksum. On success p->csum speaks of the inner
+// packet: FULL, or PARTIAL if it was PARTIAL with csum_start behind the outer headers; a super-frame's stays, because
+// whoever put it together verified each segment.
 // Trailing bytes behind the UDP length are cut off p->len.
 enum drop geneve_parse(struct packet *p, struct geneve_info *out, bool allow_zero_checksum);
 

@@ -70,8 +70,11 @@ static inline bool ip_is_v4_broadcast(const struct ip_addr *a)
     return ip_is_v4(a) && a->w[3] == 0xffffffff;
 }
 
+// The families never meet: ::/0 and other IPv6 prefixes hold no IPv4 address, though its mapped form lies within.
 static inline bool ip_in_prefix(const struct ip_addr *a, const struct ip_prefix *p)
 {
+    if (p->len < 96 && ip_is_v4(a))
+        return false;
     uint64_t high = p->len == 0 ? 0 : ~0ull << (64 - MIN(p->len, 64));
     uint64_t low = p->len <= 64 ? 0 : ~0ull << (128 - p->len);
     return ((load_be64(a->b) ^ load_be64(p->addr.b)) & high) == 0 &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MPL-2.0
 // lpm.h: longest prefix match over 16-byte addresses (IPv4 as v4-mapped, lengths 96..128). Built whole
-// at control time, immutable afterwards: replacing a table is replacing the pointer.
+// at control time, immutable afterwards: replacing a table is replacing the pointer. The families never
+// meet: an IPv6 prefix, ::/0 included, covers no IPv4 address (as ip_in_prefix says).
 #ifndef NEREUS_ENGINE_LPM_H
 #define NEREUS_ENGINE_LPM_H
 

@@ -2,11 +2,10 @@
 #include "engine/parse.h"
 
 #include "engine/checksum.h"
+#include "engine/hit_path.h"
 
 #define ETH_LEN 14
 #define MAX_EXT_HEADERS 8
-#define MIN_TCP_GSO 8         // no stack sends less data per segment: 48 bytes of MSS less 40 of options
-#define MAX_UDP_SEGMENTS 128u // of one super-frame
 
 enum {
     EXT_HOP_BY_HOP = 0,
@@ -39,13 +38,6 @@ bool icmp_is_error(uint8_t protocol, uint8_t type)
     if (protocol == IPPROTO_ICMP6)
         return type < 128;
     return protocol == IPPROTO_ICMP4 && (type == 3 || type == 4 || type == 5 || type == 11 || type == 12);
-}
-
-static inline bool icmp_has_id(uint8_t protocol, uint8_t type)
-{
-    if (protocol == IPPROTO_ICMP6)
-        return type == 128 || type == 129;
-    return type == 8 || type == 0 || type == 13 || type == 14;
 }
 
 static inline bool is_icmp(uint8_t ip_version, uint8_t protocol)
@@ -90,7 +82,7 @@ static enum drop ip4_options(const struct view *v, uint32_t at, uint32_t end, ui
 }
 
 // A fragment of `bytes` at `offset` (bytes): DROP_NONE, or why no datagram can contain it.
-static enum drop fragment(const struct view *v, uint32_t offset, bool more, uint32_t bytes, uint16_t *flags)
+static enum drop judge_fragment(const struct view *v, uint32_t offset, bool more, uint32_t bytes, uint16_t *flags)
 {
     if (offset)
         *flags |= PARSE_FRAG_LATER;
@@ -131,7 +123,7 @@ static enum drop parse_ip4(const struct packet *p, struct view *v, struct parsed
     if (word & IP4_DF)
         out->flags |= PARSE_DF;
     if (word & (IP4_MF | IP4_OFFSET)) {
-        enum drop d = fragment(v, (word & IP4_OFFSET) * 8u, word & IP4_MF, total - header, &out->flags);
+        enum drop d = judge_fragment(v, (word & IP4_OFFSET) * 8u, word & IP4_MF, total - header, &out->flags);
         if (d)
             return d;
     }
@@ -188,7 +180,7 @@ static enum drop ip6_chain(const struct view *v, uint8_t *type, uint32_t *at, ui
                 return DROP_IP6_EXT_CHAIN;
             fragmented = true;
             uint16_t word = load_be16(ext + 2);
-            enum drop d = fragment(v, word & 0xfff8u, word & 1, v->end - *at - 8, flags);
+            enum drop d = judge_fragment(v, word & 0xfff8u, word & 1, v->end - *at - 8, flags);
             if (d)
                 return d;
         }
@@ -354,17 +346,10 @@ static enum drop check_gso(const struct packet *p, const struct parsed *out)
 {
     if (likely(p->gso_type == GSO_NONE))
         return DROP_NONE;
-    uint8_t version = p->gso_type == GSO_TCP4 ? 4 : p->gso_type == GSO_TCP6 ? 6 : out->ip_version;
-    uint8_t protocol = p->gso_type == GSO_UDP ? IPPROTO_UDP4 : IPPROTO_TCP4;
-    if (p->gso_type > GSO_UDP || out->ip_version != version || out->protocol != protocol || !out->l4 ||
-        (out->flags & PARSE_FRAG_FIRST))
+    bool fragment = out->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER);
+    if (fragment || !out->l4 || !hit_gso_fits(p, out->ip_version, out->protocol, out->l4, out->l4_payload_len))
         return DROP_BAD_GSO;
-    // Each segment gets a checksum of its own: the frame's cannot be handed on as it is.
-    if (p->csum == CSUM_FULL || (p->csum == CSUM_PARTIAL && p->csum_start != out->l4))
-        return DROP_BAD_GSO;
-    if (protocol == IPPROTO_TCP4)
-        return p->gso_size < MIN_TCP_GSO ? DROP_BAD_GSO : DROP_NONE;
-    return p->gso_size == 0 || out->l4_payload_len > p->gso_size * MAX_UDP_SEGMENTS ? DROP_BAD_GSO : DROP_NONE;
+    return DROP_NONE;
 }
 
 static inline bool is_canonical(const struct packet *p, const struct parsed *out)

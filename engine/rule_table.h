@@ -21,6 +21,8 @@ struct rule_icmp {
     int16_t type, code; // -1 = any
 };
 
+// Every condition that a rule states must hold: ports on a packet that has none, or ICMP types on one that is
+// not ICMP, do not match whatever the protocol says.
 struct rule { // one rule as the compiler takes it. Lower priority number wins; at equal priority deny and
               // reject win over allow, then the lower index in the array
     uint32_t priority;

@@ -30,8 +30,9 @@ void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms, struct timer_link 
 void timer_wheel_start(struct timer_wheel *w, uint32_t item, uint64_t deadline_ms); // re-arms if armed
 void timer_wheel_stop(struct timer_wheel *w, uint32_t item);
 // Moves the wheel to now_ms and calls `expired` for due items, `budget` at most; the item is disarmed before the
-// call and may be started again in it. Returns the number called; == budget means: call again.
-// A jump of hours costs O(slots), not O(ticks).
+// call and may be started again in it. Items handed down a level count against the budget too, so that the time
+// of one call is bounded. Returns the items called or handed down; == budget means: call again.
+// A jump of hours costs O(slots), not O(ticks). A clock that steps back changes nothing.
 unsigned timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms, unsigned budget,
                              void (*expired)(void *arg, uint32_t item), void *arg);
 

@@ -4,7 +4,10 @@
 // Plain data, no pointers: it is composed once per flow from what each layer wants, cached in the flow
 // table, and applied to every later packet. Checksum deltas are worked out when it is finished, so
 // that applying it costs a few stores. Composition is checked by test: applying the composed
-// transposition equals applying each layer's in turn, byte for byte.
+// transposition equals applying each layer's in turn, byte for byte. (One's complement has two zeros. RFC 1624's
+// equation never yields 0xffff from a field that is not 0xffff, UDP's 0 is written as 0xffff, so each protocol has one
+// form of zero and keeps it. Only a field that came in with the other form, 0xffff for anything but UDP, may leave in
+// either: both verify alike.)
 //
 // Encapsulation is not written here: XP_TO_TUNNEL names a tunnel (core/tunnel.h) whose outer header
 // template, with `vni`, is pushed after the rewrite.
@@ -28,12 +31,12 @@ enum transposition_flags {
 
 enum transposition_to {
     XP_NOWHERE = 0,
-    XP_TO_GUEST,    // dest: port index; the packet is delivered to that port's guest
-    XP_TO_PORT,     // dest: port index; the packet enters that port's inbound side (same node, same VPC)
-    XP_TO_TUNNEL,   // dest: tunnel index; Geneve with `vni`
-    XP_TO_EXTERNAL, // dest: external link index; this node is the edge
+    XP_TO_GUEST,          // dest: port index; the packet is delivered to that port's guest
+    XP_TO_PORT,           // dest: port index; the packet enters that port's inbound side (same node, same VPC)
+    XP_TO_TUNNEL,         // dest: tunnel index; Geneve with `vni`
+    XP_TO_EXTERNAL,       // dest: external link index; this node is the edge
     XP_TO_LOCAL_EXTERNAL, // dest: port index; enters that port from outside (hairpin between external addresses)
-    XP_TO_SERVICE,  // dest: unused; the node's metadata service
+    XP_TO_SERVICE,        // dest: unused; the node's metadata service
 };
 
 struct transposition {
@@ -60,14 +63,15 @@ void transposition_finish(struct transposition *xp, const struct flow_key *key);
 // Rewrites the headers of p in place. `pp` describes p before; it is not updated. Never fails: the caller has
 // checked TTL > 1 where XP_DEC_TTL is set. Handles every csum_mode, UDP checksum zero (stays zero), and a
 // UDP checksum that becomes 0 (written 0xffff). A packet without L4 header (other protocols) gets
-// L3 writes only. mss: the limit for XP_CLAMP_MSS, 0 = leave.
+// L3 writes only. SCTP's CRC is adjusted. mss: the limit for XP_CLAMP_MSS, 0 = leave. Not for PARSE_ICMP_ERROR that
+// belongs to a flow: that is transposition_apply_icmp_error.
 void transposition_apply(const struct transposition *xp, struct packet *p, const struct parsed *pp, uint16_t mss);
 
-// Rewrites an ICMP error that belongs to a flow: `xp` is the transposition of the packet's own
-// direction (outer addresses, MACs), and the embedded packet, which travelled the other way, gets the inverse:
-// embedded source takes what xp writes to the outer destination side, and so on. The embedded and the outer
-// checksums are made right, also where the embedded L4 header is cut to 8 bytes.
-// `peer_ip_only`: when the outer source is a router in between, only the destination side is rewritten.
+// Rewrites an ICMP error that belongs to `flow`: `xp` is the transposition of the error's own direction, as finished
+// for `flow`. The embedded packet travelled the other way and gets the inverse: its source takes what xp writes to the
+// destination side, and its destination what xp writes to the source side. The outer source is rewritten only when it
+// is flow->src: an error from a router in between keeps the router's address (RFC 5508 section 4.2). The embedded and
+// the outer checksums are made right, also where the embedded L4 header is cut to 8 bytes.
 void transposition_apply_icmp_error(const struct transposition *xp, const struct flow_key *flow, struct packet *p,
                                     const struct parsed *pp, const struct parsed_embedded *inner);
 

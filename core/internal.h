@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MPL-2.0
+// internal.h: what the files of core share. A packet's way: receive_*.c finds the port and starts a run;
+// run.c takes it through parse, flow table and, on a miss, the layers; send.c gives it to the driver.
+#ifndef NEREUS_CORE_INTERNAL_H
+#define NEREUS_CORE_INTERNAL_H
+
+#include "core/node.h"
+#include "engine/hit_path.h"
+#include "vpc/walk.h"
+
+#define MAX_WORKERS 16
+#define MAX_LINKS 4
+#define LOCK_EXTERNAL 256 // ENV lock of the external neighbours
+
+struct token_bucket { // under the port's connection lock
+    uint64_t filled_at; // ns
+    uint32_t tokens;
+};
+#define LOCAL_ICMP_PER_S 100
+#define LOCAL_ICMP_BURST 50
+
+struct port {
+    // Read by workers, relaxed or acquire.
+    struct policy *policy; // NULL: no such port
+    uint32_t generation;   // flows made or confirmed under it are current
+    uint8_t paused;
+    uint8_t any_mac; // anti-spoof off, or allowed addresses with MACs of their own: hits do not check the source MAC
+    struct mac_addr mac;
+    uint32_t vni, mtu;
+    // Under the port's connection lock.
+    struct snat snat;
+    struct token_bucket icmp;
+    // Control thread and node_tick.
+    struct uuid id;
+    uint32_t index, mac_slot;
+    uint8_t leaving; // removed, with packets perhaps still under way
+    uint64_t applied_at;
+    uint64_t next_ra; // ns
+    bool attached;
+    char device_error[128];
+    struct port_counters *counters[MAX_WORKERS];
+};
+
+struct mac_slot {
+    uint32_t vni;
+    struct mac_addr mac;
+    uint32_t port;
+};
+
+struct kept_port { // zone "ports": an index belongs to a port across restarts, since connections name it
+    struct uuid id;
+    uint32_t used;
+    uint32_t zero;
+};
+
+struct group { // packets on their way to one destination, handed over together
+    uint8_t to; // enum transposition_to; XP_NOWHERE: empty
+    uint32_t dest, port;
+    uint8_t dir;
+    bool counts; // they count as sent by (port, dir); else they were made here
+    unsigned n;
+    uint32_t bytes[PLATFORM_BATCH];
+    struct packet *packets[PLATFORM_BATCH];
+};
+
+enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE };
+
+struct job { // one packet of a batch, with what the hit path found out about it
+    struct packet *p;
+    struct port *port;
+    enum origin origin;
+    bool canonical; // key, h and hash are valid
+    struct hit h;
+    uint64_t hash;
+    struct flow_key key;
+};
+
+struct CACHE_ALIGNED worker {
+    struct group group;
+    struct job jobs[PLATFORM_BATCH];
+    unsigned n_jobs;
+    struct node_counters counters;
+    uint64_t now;
+    // The last outer source that was found good, and until when no table has changed.
+    uint32_t vtep_vni;
+    struct ip_addr vtep_node;
+    uint64_t vtep_good_at;
+};
+
+struct neighbour { // of an external link
+    struct ip_addr ip, sender; // sender: in whose name it is asked for
+    struct mac_addr mac;
+    uint8_t state; // 0 free, 1 asking, 2 known
+    uint8_t tries, waiting;
+    uint64_t deadline; // ns: ask again, or known until
+    struct packet *queue[16];
+};
+#define NEIGHBOURS 256
+
+struct external_link {
+    struct node_external_link config;
+    struct neighbour *neighbours; // NEIGHBOURS; under LOCK_EXTERNAL
+};
+
+struct node {
+    struct platform platform; // copied
+    const struct env *env;    // its env
+    struct node_config config;
+    struct conn_table *connections;
+    struct flow_table *flows;
+    const struct flow_secret *secret;
+    struct vpc_tables tables;
+    struct walk_env walk_env;
+    struct slot_map mac_map; // (vni, mac) -> port
+    struct mac_slot *macs;
+    struct port *ports;       // max_ports
+    struct kept_port *kept;
+    struct worker *workers;
+    struct external_link links[MAX_LINKS];
+    uint32_t last_generation;
+    struct policy *retired; // policies past their grace period, for the control thread to free
+    uint32_t capture_port;
+    unsigned capture_points; // enum capture_point; 0 = off
+};
+
+struct context { // of one receive call
+    struct node *n;
+    unsigned worker;
+    uint64_t now;
+};
+
+static inline struct worker *worker_of(const struct context *c)
+{
+    return &c->n->workers[c->worker];
+}
+
+static inline uint32_t now_ms(const struct context *c)
+{
+    return (uint32_t)(c->now / 1000000);
+}
+
+static inline struct port_counters *counters_of(const struct context *c, const struct port *p)
+{
+    return p->counters[c->worker];
+}
+
+// ---- run.c
+// Takes a frame through the port's pipeline to its end, local hops between ports included. Consumes it.
+void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p);
+// The same for the first `count` of the worker's jobs (p, port and origin are set), together.
+void run_jobs(struct context *c, unsigned count);
+// [miss.c] First packet, or one whose verdict is stale. *entry: current verdict to apply; or the reason.
+struct miss {
+    enum drop reason;
+    uint32_t entry;                // flow entry to go on with, FLOW_NONE: the transposition below, without state
+    struct transposition stateless;
+    bool answer_reject;
+};
+void flow_miss(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
+               const struct flow_key *key, uint64_t hash, struct miss *out);
+void flow_revalidate(struct context *c, struct port *port, const struct flow_key *key, uint64_t hash, uint32_t entry,
+                     struct miss *out);
+bool flow_is_current(const struct node *n, const struct port *port, const struct flow_entry *e,
+                     const struct flow_hot *hot);
+void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key);
+
+// ---- send.c: each consumes the packet
+void send_to(struct context *c, struct port *port, uint8_t dir, uint8_t to, uint32_t dest, struct packet *p);
+void send_answer(struct context *c, struct port *port, struct packet *p); // made here, to the guest
+void send_flush(struct context *c);
+void drop_packet(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason);
+void encapsulate(struct context *c, uint32_t tunnel, uint32_t vni, uint64_t hash, uint8_t tos, struct packet *p);
+void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p);
+void packet_free(struct context *c, struct packet *p);
+
+// ---- answer.c
+// Local ICMP within the port's rate. Takes the port's lock.
+bool icmp_allowed(struct context *c, struct port *port);
+// Replaces p by an error from the gateway and sends it to the guest; or drops p. Counts the question.
+void answer_error(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
+                  enum icmp_problem problem, enum drop reason);
+void answer_reject(struct context *c, struct port *port, struct packet *p, const struct parsed *pp);
+
+// ---- external.c
+// Sends an IP packet (its Ethernet header is rewritten) out of an edge's link on behalf of a port (NULL: transit from
+// the underlay). Consumes it, perhaps to wait for the next hop; false: why in *reason, and it is still the caller's.
+bool external_send(struct context *c, struct port *port, uint32_t link, struct packet *p, const struct ip_addr *src,
+                   const struct ip_addr *dst, enum drop *reason);
+// ARP and neighbour discovery on the link. True: p was for us and is consumed.
+bool external_control(struct context *c, uint32_t link, struct packet *p, const struct parsed *pp);
+void external_tick(struct context *c);
+uint32_t external_link_for(const struct node *n, const struct ip_addr *external);
+
+// ---- ports.c
+struct port *port_at(struct node *n, uint32_t index); // NULL when there is none
+uint32_t port_by_mac(void *node, uint32_t vni, const struct mac_addr *mac);
+void drain_retired(struct node *n);
+bool node_refuse(struct node_error *e, int code, const char *pointer, const char *text);
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MPL-2.0
+// The slow path: a connection's first packet, and connections whose verdict may have changed. Both run the
+// layers under the port's lock, so that two workers never make the same connection twice.
+#include "core/internal.h"
+
+static void begin_walk(struct context *c, struct port *port, const struct policy *policy, struct walk *w)
+{
+    *w = (struct walk){.env = &c->n->walk_env,
+                       .policy = policy,
+                       .snat = &port->snat,
+                       .port = port->index,
+                       .now_ms = now_ms(c)};
+}
+
+static struct tcp_segment first_segment(const struct parsed *pp)
+{
+    return (struct tcp_segment){.flags = pp->tcp_flags,
+                                .window = 0xffff,
+                                .seq = pp->tcp_seq,
+                                .ack = pp->tcp_ack,
+                                .payload = pp->l4_payload_len};
+}
+
+static enum drop open_connection(struct context *c, struct port *port, const struct packet *p,
+                                 const struct parsed *pp, const struct walk *w, uint32_t generation, uint32_t *index)
+{
+    struct tcp_segment first = first_segment(pp);
+    struct conn_spec spec = {.port = port->index,
+                             .opener = w->opener,
+                             .protocol = pp->protocol,
+                             .strict = w->policy->blueprint->firewall.tcp_strict,
+                             .flow = {w->flow[0], w->flow[1]},
+                             .generation = generation,
+                             .nat = w->binding,
+                             .rule = w->rule,
+                             .posture_rule = w->posture_rule,
+                             .tcp = pp->protocol == IPPROTO_TCP4 ? &first : NULL,
+                             .bytes = p->len};
+    return conn_open(c->n->connections, &spec, c->now / 1000000, index);
+}
+
+static bool is_stray_tcp(const struct parsed *pp)
+{
+    return pp->protocol == IPPROTO_TCP4 && !((pp->tcp_flags & TCP_SYN) && !(pp->tcp_flags & TCP_ACK));
+}
+
+// [port lock]
+static void judge(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
+                  const struct flow_key *key, struct miss *out)
+{
+    uint32_t generation = load_acquire(&port->generation);
+    const struct policy *policy = load_acquire(&port->policy);
+    if (!policy) {
+        out->reason = DROP_NO_POLICY;
+        return;
+    }
+    if (key->realm == REALM_SERVICE) { // the service only answers
+        out->reason = DROP_NO_NAT_STATE;
+        return;
+    }
+    if (is_stray_tcp(pp) && policy->blueprint->firewall.tcp_strict) {
+        out->reason = DROP_TCP_STRICT;
+        return;
+    }
+    struct walk w;
+    begin_walk(c, port, policy, &w);
+    w.opener = key->dir;
+    w.key = *key;
+    out->reason = walk_flow(&w);
+    out->answer_reject = w.answer_reject;
+    if (out->reason == DROP_NONE && pp->protocol == IPPROTO_TCP4 && (pp->tcp_flags & TCP_RST)) {
+        // A reset for a connection we do not know: passed on, nothing to remember.
+        out->stateless = w.flow[w.opener].xp;
+        out->reason = w.binding.kind == CONN_NAT_NONE ? DROP_NONE : DROP_NO_NAT_STATE;
+    } else if (out->reason == DROP_NONE) {
+        uint32_t index = 0;
+        out->reason = open_connection(c, port, p, pp, &w, generation, &index);
+        if (out->reason == DROP_NONE) {
+            out->entry = conn_get(c->n->connections, index)->entry[w.opener];
+            return;
+        }
+    }
+    if (w.took_snat)
+        snat_undo(&port->snat, &w.binding, pp->protocol);
+}
+
+void flow_miss(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
+               const struct flow_key *key, uint64_t hash, struct miss *out)
+{
+    struct node *n = c->n;
+    *out = (struct miss){0};
+    conn_port_lock(n->connections, port->index);
+    out->entry = flow_table_lookup(n->flows, key, hash); // another worker may have been first
+    if (out->entry == FLOW_NONE)
+        judge(c, port, p, pp, key, out);
+    conn_port_unlock(n->connections, port->index);
+}
+
+// A verdict that no policy made: the connection waits for better days, the packet does not.
+static bool passing_trouble(enum drop reason)
+{
+    return reason == DROP_NO_MAPPING || reason == DROP_UNKNOWN_PORT || reason == DROP_NO_EDGE;
+}
+
+static enum drop closing_reason(enum drop reason)
+{
+    bool rule = reason == DROP_FIREWALL_DENY || reason == DROP_FIREWALL_REJECT || reason == DROP_POSTURE_DENY;
+    return rule ? DROP_REVALIDATE_DENY : reason;
+}
+
+// [port lock]
+static void judge_again(struct context *c, struct port *port, uint32_t index, uint8_t dir, struct miss *out)
+{
+    struct node *n = c->n;
+    struct conn *k = conn_get(n->connections, index);
+    uint32_t generation = load_acquire(&port->generation);
+    const struct policy *policy = load_acquire(&port->policy);
+    if (!policy) {
+        out->reason = DROP_NO_POLICY;
+        return;
+    }
+    struct walk w;
+    begin_walk(c, port, policy, &w);
+    w.opener = k->opener;
+    w.rewalk = true;
+    w.skip_rules = policy->blueprint->firewall.established_keep;
+    w.binding = k->nat;
+    memcpy(&w.key, flow_table_entry(n->flows, k->entry[k->opener])->key, sizeof(w.key));
+    out->reason = walk_flow(&w);
+    if (out->reason == DROP_NONE)
+        out->reason = conn_update(n->connections, index, w.flow, generation, w.rule, w.posture_rule);
+    else if (!passing_trouble(out->reason)) {
+        out->reason = closing_reason(out->reason);
+        conn_close(n->connections, index);
+    }
+    if (out->reason != DROP_NONE)
+        return;
+    out->entry = k->entry[dir];
+    if (out->entry != FLOW_NONE && flow_table_entry(n->flows, out->entry)->xp.to == XP_NOWHERE)
+        out->reason = DROP_NO_MAPPING; // the answer still has no way
+}
+
+void flow_revalidate(struct context *c, struct port *port, const struct flow_key *key, uint64_t hash, uint32_t entry,
+                     struct miss *out)
+{
+    struct node *n = c->n;
+    *out = (struct miss){0};
+    conn_port_lock(n->connections, port->index);
+    entry = flow_table_lookup(n->flows, key, hash);
+    if (entry != FLOW_NONE) {
+        const struct flow_entry *e = flow_table_entry(n->flows, entry);
+        if (flow_is_current(n, port, e, flow_table_hot(n->flows, entry))) // another worker was first
+            out->entry = entry;
+        else
+            judge_again(c, port, e->owner, e->dir, out);
+    }
+    conn_port_unlock(n->connections, port->index);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MPL-2.0
+#include "core/internal.h"
+
+void node_config_default(struct node_config *c)
+{
+    *c = (struct node_config){.underlay_mtu = 1500,
+                              .workers = 1,
+                              .max_ports = 256,
+                              .max_connections = 262144,
+                              .max_mappings = 65536,
+                              .outer_hop_limit = 64,
+                              .timeouts = conn_timeouts_default,
+                              .tcp_port_quarantine_s = 60};
+}
+
+static void *get(struct node *n, size_t count, size_t size)
+{
+    return n->env->alloc(n->env->ctx, count * size);
+}
+
+static void connection_closed(void *ctx, const struct conn *c, uint32_t index)
+{
+    struct node *n = ctx;
+    if (c->nat.kind == CONN_NAT_SNAT)
+        snat_release(&n->ports[c->port].snat, &c->nat, c->protocol, (uint32_t)(n->workers[0].now / 1000000));
+}
+
+static uint64_t walk_random(void *ctx)
+{
+    struct node *n = ctx;
+    return n->platform.random(n->platform.ctx);
+}
+
+static uint32_t walk_link(void *ctx, const struct ip_addr *external)
+{
+    return external_link_for(ctx, external);
+}
+
+static void open_tunnel(void *ctx, uint32_t tunnel, const struct ip_addr *address)
+{
+    struct node *n = ctx;
+    n->platform.tunnel_open(n->platform.ctx, tunnel, address);
+}
+
+static void close_tunnel(void *ctx, uint32_t tunnel)
+{
+    struct node *n = ctx;
+    n->platform.tunnel_close(n->platform.ctx, tunnel);
+}
+
+static bool make_connections(struct node *n, uint64_t now)
+{
+    struct conn_table_config config = {.max_connections = n->config.max_connections,
+                                       .max_ports = n->config.max_ports,
+                                       .keep = n->config.keep_state,
+                                       .timeouts = n->config.timeouts,
+                                       .closed = connection_closed,
+                                       .ctx = n};
+    for (unsigned i = 0; i < ARRAY_LEN(config.fresh_secret.m); i++)
+        config.fresh_secret.m[i] = n->platform.random(n->platform.ctx) | 1;
+    uint32_t adopted;
+    n->connections = conn_table_create(n->env, &config, now / 1000000, &adopted);
+    if (!n->connections)
+        return false;
+    n->flows = conn_table_flows(n->connections);
+    n->secret = conn_table_secret(n->connections);
+    return true;
+}
+
+static bool make_ports(struct node *n)
+{
+    bool kept = false;
+    size_t bytes = n->config.max_ports * sizeof(*n->kept);
+    n->ports = get(n, n->config.max_ports, sizeof(*n->ports));
+    n->kept = n->env->zone(n->env->ctx, "ports", bytes, n->config.keep_state, &kept);
+    if (!n->ports || !n->kept || !slot_map_init(&n->mac_map, n->env, 2 * n->config.max_ports) ||
+        !(n->macs = get(n, 2 * n->config.max_ports + 1, sizeof(*n->macs))))
+        return false;
+    for (uint32_t i = 1; i < n->config.max_ports; i++) {
+        n->ports[i].index = i;
+        n->ports[i].snat.quarantine_ms = n->config.tcp_port_quarantine_s * 1000;
+    }
+    return true;
+}
+
+static bool make_tables(struct node *n)
+{
+    struct vpc_tables_config config = {.self = n->config.underlay,
+                                       .outer_hop_limit = n->config.outer_hop_limit,
+                                       .max_mappings = n->config.max_mappings,
+                                       .max_tunnels = MIN(n->config.max_mappings, 16384u),
+                                       .max_externals = n->config.max_mappings,
+                                       .max_sets = 4096,
+                                       .max_edges = 64,
+                                       .ctx = n,
+                                       .tunnel_open = open_tunnel,
+                                       .tunnel_close = close_tunnel};
+    return vpc_tables_init(&n->tables, n->env, &config);
+}
+
+static bool make_links(struct node *n)
+{
+    for (uint32_t i = 0; i < n->config.n_external; i++) {
+        n->links[i].config = n->config.external[i];
+        n->links[i].neighbours = get(n, NEIGHBOURS, sizeof(struct neighbour));
+        if (!n->links[i].neighbours)
+            return false;
+    }
+    return true;
+}
+
+struct node *node_create(const struct platform *platform, const struct node_config *config, uint64_t now)
+{
+    if (config->workers == 0 || config->workers > MAX_WORKERS || config->n_external > MAX_LINKS || config->max_ports < 2)
+        return NULL;
+    struct node *n = platform->env.alloc(platform->env.ctx, sizeof(*n));
+    if (!n)
+        return NULL;
+    n->platform = *platform;
+    n->env = &n->platform.env;
+    n->config = *config;
+    n->workers = get(n, config->workers, sizeof(*n->workers));
+    if (n->workers)
+        n->workers[0].now = now;
+    if (!n->workers || !make_tables(n) || !make_ports(n) || !make_connections(n, now) || !make_links(n)) {
+        node_destroy(n);
+        return NULL;
+    }
+    n->walk_env = (struct walk_env){.tables = &n->tables,
+                                    .secret = n->secret,
+                                    .service_mac = config->service_mac,
+                                    .service_up = config->service_mac.b[0] || config->service_mac.b[5],
+                                    .ctx = n,
+                                    .local_port = port_by_mac,
+                                    .external_link = walk_link,
+                                    .random = walk_random};
+    return n;
+}
+
+void node_destroy(struct node *n)
+{
+    if (!n)
+        return;
+    const struct env env = *n->env;
+    drain_retired(n);
+    for (uint32_t i = 1; n->ports && i < n->config.max_ports; i++) {
+        if (n->ports[i].policy)
+            policy_free(&n->tables, n->ports[i].policy);
+        snat_fini(&env, &n->ports[i].snat);
+        for (unsigned w = 0; w < MAX_WORKERS; w++)
+            env.free(env.ctx, n->ports[i].counters[w]);
+    }
+    if (n->connections)
+        conn_table_destroy(n->connections);
+    slot_map_fini(&n->mac_map);
+    env.free(env.ctx, n->macs);
+    vpc_tables_fini(&n->tables);
+    for (uint32_t i = 0; i < MAX_LINKS; i++)
+        env.free(env.ctx, n->links[i].neighbours);
+    env.free(env.ctx, n->ports);
+    env.free(env.ctx, n->workers);
+    env.free(env.ctx, n);
+}

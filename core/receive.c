@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MPL-2.0
+// The way in: which port is a packet for? Packets that reach no port are counted by the node.
+#include "core/internal.h"
+
+#include "engine/geneve.h"
+
+static struct context begin(struct node *n, unsigned worker, uint64_t now)
+{
+    store_relaxed(&n->workers[worker].now, now);
+    return (struct context){n, worker, now};
+}
+
+static void run_all(struct context *c)
+{
+    struct worker *w = worker_of(c);
+    run_jobs(c, w->n_jobs);
+    w->n_jobs = 0;
+}
+
+static void add_job(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    struct worker *w = worker_of(c);
+    if (w->n_jobs == PLATFORM_BATCH)
+        run_all(c);
+    struct job *j = &w->jobs[w->n_jobs++];
+    j->p = p;
+    j->port = port;
+    j->origin = origin;
+}
+
+static void finish(struct context *c)
+{
+    run_all(c);
+    send_flush(c);
+}
+
+void node_receive_guest(struct node *n, unsigned worker, uint32_t port, struct packet **packets, unsigned count,
+                        uint64_t now)
+{
+    struct context c = begin(n, worker, now);
+    struct port *p = port_at(n, port);
+    for (unsigned i = 0; i < count; i++) {
+        if (!p) {
+            packet_free(&c, packets[i]); // the port went away while its device still spoke
+            continue;
+        }
+        capture(&c, port, CAPTURE_FROM_GUEST, DROP_NONE, packets[i]);
+        add_job(&c, p, FROM_GUEST, packets[i]);
+    }
+    finish(&c);
+}
+
+static void drop_underlay(struct context *c, struct packet *p, enum drop reason)
+{
+    counter_add(&worker_of(c)->counters.underlay_drops[reason], 1);
+    capture(c, 0, CAPTURE_DROP, reason, p);
+    packet_free(c, p);
+}
+
+static void to_port(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    counter_add(&worker_of(c)->counters.underlay_to_port, 1);
+    capture(c, port->index, CAPTURE_FROM_UNDERLAY, DROP_NONE, p);
+    add_job(c, port, origin, p);
+}
+
+// Frames of a flow come from the same node mostly: the last good one is remembered for a while.
+static bool source_is_node(struct context *c, uint32_t vni, const struct ip_addr *outer_src)
+{
+    struct worker *w = worker_of(c);
+    if (w->vtep_vni == vni && ip_equal(&w->vtep_node, outer_src) && w->vtep_good_at == c->now)
+        return true;
+    if (!vtep_good(&c->n->tables, vni, outer_src, c->now))
+        return false;
+    w->vtep_vni = vni;
+    w->vtep_node = *outer_src;
+    w->vtep_good_at = c->now;
+    return true;
+}
+
+static enum drop receive_tenant(struct context *c, const struct geneve_info *g, struct packet *p, struct port **port)
+{
+    struct mac_addr dst;
+    if (p->len < 14)
+        return DROP_TRUNCATED;
+    memcpy(dst.b, p->data, 6);
+    if (!source_is_node(c, g->vni, &g->outer_src))
+        return DROP_BAD_VTEP;
+    if (mac_is_multicast(&dst))
+        return DROP_MULTICAST;
+    *port = port_at(c->n, port_by_mac(c->n, g->vni, &dst));
+    return *port ? DROP_NONE : DROP_UNKNOWN_PORT;
+}
+
+// What an external packet is looked up by: an ICMP error is for whoever sent the packet inside it.
+struct external_tuple {
+    struct ip_addr src, dst;
+    uint8_t protocol;
+    uint16_t src_port, dst_port; // host order; ICMP queries: the identifier on both sides
+};
+
+static enum drop read_external(const struct packet *p, struct parsed *pp, struct external_tuple *t)
+{
+    enum drop reason = parse_frame(p, pp);
+    if (reason != DROP_NONE)
+        return reason;
+    if (pp->ip_version == 0)
+        return DROP_BAD_ETHERTYPE;
+    *t = (struct external_tuple){pp->src, pp->dst, pp->protocol, load_be16(&pp->sport), load_be16(&pp->dport)};
+    if (pp->protocol == IPPROTO_ICMP4 || pp->protocol == IPPROTO_ICMP6)
+        t->dst_port = t->src_port;
+    if (!(pp->flags & PARSE_ICMP_ERROR))
+        return DROP_NONE;
+    struct parsed_embedded inner;
+    reason = parse_embedded(p, pp, &inner);
+    bool query = inner.protocol == IPPROTO_ICMP4 || inner.protocol == IPPROTO_ICMP6;
+    t->protocol = inner.protocol;
+    t->dst_port = load_be16(&inner.sport);
+    t->src_port = load_be16(query ? &inner.sport : &inner.dport);
+    return reason;
+}
+
+// The reserved VNI: from an edge to a port here, or, where this node is the edge, from a port's node to the outside.
+static enum drop receive_edge(struct context *c, const struct geneve_info *g, struct packet *p, struct port **port)
+{
+    struct node *n = c->n;
+    struct parsed pp;
+    struct external_tuple t;
+    enum drop reason = read_external(p, &pp, &t);
+    if (reason != DROP_NONE)
+        return reason;
+    uint32_t to = external_lookup(&n->tables, &t.dst, t.protocol, t.dst_port);
+    const struct external_slot *dst = &n->tables.externals[to];
+    if (to && dst->tunnel == 0 && edge_is_node(&n->tables, &g->outer_src)) {
+        *port = port_at(n, dst->port);
+        return *port ? DROP_NONE : DROP_UNKNOWN_PORT;
+    }
+    uint32_t from = external_lookup(&n->tables, &t.src, t.protocol, t.src_port);
+    const struct external_slot *src = &n->tables.externals[from];
+    if (!from || src->tunnel == 0 || !ip_equal(&src->m.node, &g->outer_src))
+        return DROP_BAD_VTEP;
+    if (to && dst->tunnel == 0) { // from another node's external address to one of a port here
+        *port = port_at(n, dst->port);
+        return *port ? DROP_NONE : DROP_UNKNOWN_PORT;
+    }
+    if (to) {
+        encapsulate(c, dst->tunnel, GENEVE_VNI_EDGE, flow_hash(n->secret, &(struct flow_key){.src = t.src, .dst = t.dst}),
+                    pp.tos, p);
+        send_to(c, NULL, FLOW_OUT, XP_TO_TUNNEL, dst->tunnel, p);
+        return DROP_NONE;
+    }
+    if (n->config.n_external == 0)
+        return DROP_NO_EXTERNAL_MAPPING;
+    external_send(c, NULL, external_link_for(n, &t.src), p, &t.src, &t.dst, &reason);
+    return reason;
+}
+
+static void receive_one(struct context *c, struct packet *p)
+{
+    struct geneve_info g;
+    struct port *port = NULL;
+    enum drop reason = geneve_parse(p, &g, c->n->config.allow_zero_udp_checksum || p->csum == CSUM_VERIFIED);
+    if (reason == DROP_NONE && !ip_equal(&g.outer_dst, &c->n->config.underlay))
+        reason = DROP_OUTER_INVALID;
+    if (reason != DROP_NONE) {
+        drop_underlay(c, p, reason);
+        return;
+    }
+    packet_pull(p, g.inner);
+    p->encap_len = 0;
+    p->vlan = 0;
+    bool edge = g.vni == GENEVE_VNI_EDGE;
+    reason = edge ? receive_edge(c, &g, p, &port) : receive_tenant(c, &g, p, &port);
+    if (reason != DROP_NONE) {
+        drop_underlay(c, p, reason);
+        return;
+    }
+    if (!port)
+        return; // passed on
+    uint16_t ethertype = p->head >= 34 ? load_be16(p->data + 12) : 0;
+    uint8_t version = ethertype == ETHERTYPE_IPV4 ? 4 : ethertype == ETHERTYPE_IPV6 && p->head >= 54 ? 6 : 0;
+    if (version && !geneve_decap_ecn(p->data + 14, version, g.outer_tos)) {
+        drop_underlay(c, p, DROP_ECN);
+        return;
+    }
+    to_port(c, port, edge ? FROM_OUTSIDE : FROM_VPC, p);
+}
+
+void node_receive_underlay(struct node *n, unsigned worker, struct packet **packets, unsigned count, uint64_t now)
+{
+    struct context c = begin(n, worker, now);
+    counter_add(&worker_of(&c)->counters.underlay_received, count);
+    for (unsigned i = 0; i < count; i++)
+        receive_one(&c, packets[i]);
+    finish(&c);
+}
+
+static enum drop receive_outside(struct context *c, uint32_t link, struct packet *p)
+{
+    struct node *n = c->n;
+    struct node_counters *k = &worker_of(c)->counters;
+    struct parsed pp;
+    enum drop reason = parse_frame(p, &pp);
+    if (reason != DROP_NONE)
+        return reason;
+    if (external_control(c, link, p, &pp))
+        return DROP_NONE;
+    struct external_tuple t;
+    reason = read_external(p, &pp, &t);
+    if (reason != DROP_NONE)
+        return reason;
+    uint32_t to = external_lookup(&n->tables, &t.dst, t.protocol, t.dst_port);
+    if (!to)
+        return DROP_NO_EXTERNAL_MAPPING;
+    const struct external_slot *dst = &n->tables.externals[to];
+    if (dst->tunnel) {
+        encapsulate(c, dst->tunnel, GENEVE_VNI_EDGE,
+                    flow_hash(n->secret, &(struct flow_key){.src = t.src, .dst = t.dst, .sport = t.src_port}), pp.tos, p);
+        send_to(c, NULL, FLOW_IN, XP_TO_TUNNEL, dst->tunnel, p);
+        return DROP_NONE;
+    }
+    struct port *port = port_at(n, dst->port);
+    if (!port)
+        return DROP_UNKNOWN_PORT;
+    counter_add(&k->external_to_port, 1);
+    run_packet(c, port, FROM_OUTSIDE, p);
+    return DROP_NONE;
+}
+
+void node_receive_external(struct node *n, unsigned worker, uint32_t link, struct packet **packets, unsigned count,
+                           uint64_t now)
+{
+    struct context c = begin(n, worker, now);
+    struct node_counters *k = &worker_of(&c)->counters;
+    counter_add(&k->external_received, count);
+    for (unsigned i = 0; i < count; i++) {
+        enum drop reason = link < n->config.n_external ? receive_outside(&c, link, packets[i]) : DROP_PORT_GONE;
+        if (reason == DROP_NONE)
+            continue;
+        counter_add(&k->external_drops[reason], 1);
+        capture(&c, 0, CAPTURE_DROP, reason, packets[i]);
+        packet_free(&c, packets[i]);
+    }
+    send_flush(&c);
+}
+
+void node_receive_service(struct node *n, unsigned worker, struct packet **packets, unsigned count, uint64_t now)
+{
+    struct context c = begin(n, worker, now);
+    struct node_counters *k = &worker_of(&c)->counters;
+    counter_add(&k->service_received, count);
+    for (unsigned i = 0; i < count; i++) {
+        struct parsed pp;
+        enum drop reason = parse_frame(packets[i], &pp);
+        uint32_t index = reason == DROP_NONE && pp.ip_version ? service_port(&pp.dst) : 0;
+        struct port *port = port_at(n, index);
+        if (port) {
+            counter_add(&k->service_to_port, 1);
+            run_packet(&c, port, FROM_SERVICE, packets[i]);
+            continue;
+        }
+        counter_add(&k->service_drops[reason ? reason : DROP_UNKNOWN_PORT], 1);
+        packet_free(&c, packets[i]);
+    }
+    send_flush(&c);
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MPL-2.0
+// A packet's run: parse, one lookup, one rewrite, out. Everything that is not a plain hit leaves this file.
+#include "core/internal.h"
+
+#include "engine/geneve.h"
+#include "engine/hit_path.h"
+
+#define MAX_PASSES 4 // between ports of this node: guest, peer, hairpin and back
+
+struct next_pass {
+    struct port *port;
+    enum origin origin;
+};
+
+static const uint8_t dir_of[] = {
+    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN};
+static const uint8_t realm_of[] = {
+    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE};
+
+void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key)
+{
+    flow_key_from_parsed(key, pp, port->index, port->vni, dir_of[origin], realm_of[origin]);
+}
+
+bool flow_is_current(const struct node *n, const struct port *port, const struct flow_entry *e,
+                     const struct flow_hot *hot)
+{
+    if (load_relaxed(&hot->generation) != load_acquire(&port->generation) || e->xp.to == XP_NOWHERE)
+        return false;
+    if (e->dependency == 0)
+        return true;
+    uint32_t version = e->dependency == DEPENDS_OUTSIDE ? load_acquire(&n->tables.outside_version)
+                                                        : slot_map_version(&n->tables.mapping_map, e->dependency);
+    return load_relaxed(&hot->dependency_version) == version;
+}
+
+static bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp)
+{
+    uint32_t mtu = load_relaxed(&port->mtu);
+    if (p->gso_type == GSO_NONE)
+        return pp->ip_len > mtu;
+    return (uint32_t)(pp->payload - pp->l3) + p->gso_size > mtu;
+}
+
+static struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp)
+{
+    return (struct tcp_segment){.side = dir != k->opener,
+                                .flags = pp->tcp_flags,
+                                .window = 0xffff,
+                                .seq = pp->tcp_seq,
+                                .ack = pp->tcp_ack,
+                                .payload = pp->l4_payload_len};
+}
+
+// Connection state that a plain hit does not need. False: the packet's end was decided (reason; NONE = judge it anew).
+static bool track(struct context *c, struct port *port, const struct flow_entry *e, const struct parsed *pp,
+                  enum drop *reason)
+{
+    struct conn_table *t = c->n->connections;
+    *reason = DROP_NONE;
+    conn_port_lock(t, port->index);
+    struct conn *k = conn_get(t, e->owner);
+    if (!k->live || k->port != port->index) { // ended since the lookup
+        conn_port_unlock(t, port->index);
+        return false;
+    }
+    struct tcp_segment s = segment_of(k, e->dir, pp);
+    bool strict = k->strict;
+    enum tcp_verdict v = conn_track(t, e->owner, e->dir, &s, c->now / 1000000);
+    conn_port_unlock(t, port->index);
+    if (v == TCP_OUT_OF_WINDOW && strict)
+        *reason = DROP_TCP_WINDOW;
+    return v == TCP_PASS || (v == TCP_OUT_OF_WINDOW && !strict);
+}
+
+static bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
+{
+    return (load_relaxed(&hot->flags) & FLOW_TRACK) ||
+           (pp->protocol == IPPROTO_TCP4 && (pp->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)));
+}
+
+// The rewritten packet goes where its transposition says; local hops are left to the caller's loop.
+static struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
+                                const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
+{
+    uint8_t dir = key->dir;
+    struct node *n = c->n;
+    struct next_pass next = {0};
+    enum drop reason = DROP_UNKNOWN_PORT;
+    switch ((enum transposition_to)xp->to) {
+    case XP_TO_TUNNEL:
+        encapsulate(c, xp->dest, xp->vni, hash, tos, p);
+        send_to(c, port, dir, XP_TO_TUNNEL, xp->dest, p);
+        return next;
+    case XP_TO_GUEST:
+    case XP_TO_SERVICE:
+        send_to(c, port, dir, xp->to, xp->dest, p);
+        return next;
+    case XP_TO_EXTERNAL: {
+        const struct ip_addr *src = xp->flags & XP_SRC_IP ? &xp->src_ip : &key->src;
+        const struct ip_addr *dst = xp->flags & XP_DST_IP ? &xp->dst_ip : &key->dst;
+        if (external_send(c, port, xp->dest, p, src, dst, &reason))
+            return next;
+        break;
+    }
+    case XP_TO_PORT:
+    case XP_TO_LOCAL_EXTERNAL:
+        next.port = port_at(n, xp->dest);
+        next.origin = xp->to == XP_TO_PORT ? FROM_VPC : FROM_OUTSIDE;
+        // The index may have gone to another port since: its MAC and VNI tell.
+        if (next.port && next.origin == FROM_VPC &&
+            (next.port->vni != xp->vni || !mac_equal(&next.port->mac, &xp->dst_mac)))
+            next.port = NULL;
+        if (next.port) {
+            counter_add(&counters_of(c, port)->sent[dir], 1);
+            counter_add(&counters_of(c, port)->sent_bytes[dir], p->len);
+            return next;
+        }
+        break;
+    case XP_NOWHERE:
+        reason = DROP_NO_MAPPING;
+        break;
+    }
+    drop_packet(c, port, dir, p, reason);
+    return next;
+}
+
+static struct next_pass apply(struct context *c, struct port *port, const struct flow_key *key,
+                              const struct transposition *xp, uint16_t mss, uint64_t hash, struct packet *p,
+                              const struct parsed *pp)
+{
+    uint8_t dir = key->dir;
+    if (unlikely((xp->flags & XP_DEC_TTL) && pp->ttl <= 1)) {
+        if (dir == FLOW_OUT)
+            answer_error(c, port, p, pp, ICMP_TTL_EXPIRED, DROP_TTL_EXPIRED);
+        else
+            drop_packet(c, port, dir, p, DROP_TTL_EXPIRED);
+        return (struct next_pass){0};
+    }
+    if (unlikely(too_big(port, p, pp)) && xp->to != XP_TO_SERVICE) {
+        if (dir == FLOW_OUT && (pp->ip_version == 6 || (pp->flags & PARSE_DF)))
+            answer_error(c, port, p, pp, ICMP_TOO_BIG, DROP_TOO_BIG);
+        else
+            drop_packet(c, port, dir, p, DROP_TOO_BIG);
+        return (struct next_pass){0};
+    }
+    transposition_apply(xp, p, pp, mss);
+    return forward(c, port, key, xp, hash, pp->tos, p);
+}
+
+// An ICMP error belongs to the connection of the packet inside it, which travelled the other way.
+static struct next_pass related(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                                const struct parsed *pp)
+{
+    struct node *n = c->n;
+    uint8_t dir = dir_of[origin];
+    struct parsed_embedded inner;
+    enum drop reason = parse_embedded(p, pp, &inner);
+    struct flow_key sent = {.src = inner.src,
+                            .dst = inner.dst,
+                            .sport = inner.sport,
+                            .dport = inner.dport,
+                            .port = port->index,
+                            .vni = port->vni,
+                            .ip_version = inner.ip_version,
+                            .protocol = inner.protocol,
+                            .dir = dir == FLOW_OUT ? FLOW_IN : FLOW_OUT};
+    struct flow_key key;
+    if (reason == DROP_NONE && !flow_key_reply(&sent, &key))
+        reason = DROP_ICMP_UNRELATED;
+    uint32_t entry = FLOW_NONE;
+    uint64_t hash = 0;
+    if (reason == DROP_NONE) {
+        key.realm = realm_of[origin];
+        hash = flow_hash(n->secret, &key);
+        entry = flow_table_lookup(n->flows, &key, hash);
+        if (entry == FLOW_NONE)
+            reason = DROP_ICMP_UNRELATED;
+    }
+    if (reason == DROP_NONE && !flow_is_current(n, port, flow_table_entry(n->flows, entry), flow_table_hot(n->flows, entry))) {
+        struct miss m;
+        flow_revalidate(c, port, &key, hash, entry, &m);
+        reason = m.reason;
+        entry = m.entry;
+    }
+    if (reason != DROP_NONE || entry == FLOW_NONE) {
+        drop_packet(c, port, dir, p, reason ? reason : DROP_ICMP_UNRELATED);
+        return (struct next_pass){0};
+    }
+    const struct flow_entry *e = flow_table_entry(n->flows, entry);
+    transposition_apply_icmp_error(&e->xp, &key, p, pp, &inner);
+    return forward(c, port, &key, &e->xp, hash, pp->tos, p);
+}
+
+// What the gateway answers or refuses itself. True: the packet's end was decided.
+static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                    const struct parsed *pp)
+{
+    const struct policy *policy = load_acquire(&port->policy);
+    uint8_t dir = dir_of[origin];
+    enum drop reason = DROP_NO_POLICY;
+    enum gateway_verdict v = GATEWAY_DROP;
+    if (policy && origin == FROM_GUEST)
+        v = gateway_out(&policy->gateway, p, pp, &reason, NULL);
+    else if (policy && origin == FROM_VPC)
+        v = gateway_in(&policy->gateway, p, pp, &reason);
+    else if (policy) // addresses are external until NAT: the gateway layer of the walk judges them
+        v = pp->ip_version ? GATEWAY_PASS : GATEWAY_DROP;
+    if (v == GATEWAY_PASS || v == GATEWAY_METADATA)
+        return false;
+    if (v == GATEWAY_DROP) {
+        drop_packet(c, port, dir, p, reason);
+        return true;
+    }
+    bool icmp_echo = pp->ip_version && (pp->icmp_type == 8 || pp->icmp_type == 128) &&
+                     (pp->protocol == IPPROTO_ICMP4 || pp->protocol == IPPROTO_ICMP6);
+    if (icmp_echo && !icmp_allowed(c, port)) {
+        drop_packet(c, port, dir, p, DROP_RATE_ICMP);
+        return true;
+    }
+    counter_add(&counters_of(c, port)->answered[dir], 1);
+    send_answer(c, port, p);
+    return true;
+}
+
+static struct next_pass miss(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                             const struct parsed *pp, const struct flow_key *key, uint64_t hash)
+{
+    struct next_pass none = {0};
+    uint8_t dir = dir_of[origin];
+    counter_add(&counters_of(c, port)->misses[dir], 1);
+    if (gateway(c, port, origin, p, pp))
+        return none;
+    if (pp->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER)) {
+        drop_packet(c, port, dir, p, DROP_FRAGMENT);
+        return none;
+    }
+    if (pp->flags & PARSE_ICMP_ERROR)
+        return related(c, port, origin, p, pp);
+    struct miss m;
+    flow_miss(c, port, p, pp, key, hash, &m);
+    if (m.reason == DROP_FIREWALL_REJECT && dir == FLOW_OUT) {
+        answer_reject(c, port, p, pp);
+        return none;
+    }
+    if (m.reason != DROP_NONE) {
+        drop_packet(c, port, dir, p, m.reason);
+        return none;
+    }
+    if (m.entry == FLOW_NONE)
+        return apply(c, port, key, &m.stateless, 0, hash, p, pp);
+    const struct flow_entry *e = flow_table_entry(c->n->flows, m.entry);
+    return apply(c, port, key, &e->xp, e->mss, hash, p, pp);
+}
+
+static struct next_pass hit(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                            const struct parsed *pp, const struct flow_key *key, uint64_t hash, uint32_t entry)
+{
+    struct node *n = c->n;
+    uint8_t dir = dir_of[origin];
+    struct flow_entry *e = flow_table_entry(n->flows, entry);
+    struct flow_hot *hot = flow_table_hot(n->flows, entry);
+    if (unlikely(!flow_is_current(n, port, e, hot))) {
+        struct miss m;
+        counter_add(&counters_of(c, port)->misses[dir], 1);
+        flow_revalidate(c, port, key, hash, entry, &m);
+        if (m.reason != DROP_NONE) {
+            drop_packet(c, port, dir, p, m.reason);
+            return (struct next_pass){0};
+        }
+        if (m.entry == FLOW_NONE) // it ended meanwhile
+            return miss(c, port, origin, p, pp, key, hash);
+        e = flow_table_entry(n->flows, m.entry);
+        hot = flow_table_hot(n->flows, m.entry);
+    } else {
+        counter_add(&counters_of(c, port)->hits[dir], 1);
+    }
+    if (unlikely(wants_tracking(pp, hot))) {
+        enum drop reason;
+        if (!track(c, port, e, pp, &reason)) {
+            if (reason == DROP_NONE)
+                return miss(c, port, origin, p, pp, key, hash);
+            drop_packet(c, port, dir, p, reason);
+            return (struct next_pass){0};
+        }
+    }
+    counter_add(&hot->packets, 1);
+    counter_add(&hot->bytes, p->len);
+    store_relaxed(&hot->last_seen, now_ms(c));
+    return apply(c, port, key, &e->xp, e->mss, hash, p, pp);
+}
+
+static struct next_pass run_once(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    struct node *n = c->n;
+    uint8_t dir = dir_of[origin];
+    struct parsed pp;
+    enum drop reason = load_relaxed(&port->paused) ? DROP_PORT_PAUSED : parse_frame(p, &pp);
+    if (reason == DROP_NONE && dir == FLOW_OUT && !port->any_mac && !mac_equal(&pp.src_mac, &port->mac))
+        reason = DROP_SPOOF_MAC;
+    if (reason == DROP_NONE && (pp.flags & PARSE_SOURCE_ROUTE))
+        reason = DROP_SOURCE_ROUTE;
+    if (reason != DROP_NONE) {
+        drop_packet(c, port, dir, p, reason);
+        return (struct next_pass){0};
+    }
+    struct flow_key key;
+    flow_key_of(port, origin, &pp, &key);
+    uint64_t hash = flow_hash(n->secret, &key);
+    bool never_a_flow = pp.ip_version == 0 || (pp.flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER | PARSE_ICMP_ERROR));
+    uint32_t entry = never_a_flow ? FLOW_NONE : flow_table_lookup(n->flows, &key, hash);
+    return entry != FLOW_NONE ? hit(c, port, origin, p, &pp, &key, hash, entry)
+                              : miss(c, port, origin, p, &pp, &key, hash);
+}
+
+static void run_on(struct context *c, struct next_pass next, struct packet *p, unsigned passes)
+{
+    for (; next.port; passes++) {
+        uint8_t dir = dir_of[next.origin];
+        struct port_counters *k = counters_of(c, next.port);
+        counter_add(&k->received[dir], 1);
+        counter_add(&k->received_bytes[dir], p->len);
+        if (passes == MAX_PASSES) {
+            drop_packet(c, next.port, dir, p, DROP_RECIRCULATION);
+            return;
+        }
+        next = run_once(c, next.port, next.origin, p);
+    }
+}
+
+// ---- The hit path: canonical packets of current flows, 32 at a time, so that memory is fetched ahead.
+
+static void prepare(struct context *c, struct job *j)
+{
+    struct port *port = j->port;
+    j->canonical = hit_parse(j->p, port->index, port->vni, dir_of[j->origin], realm_of[j->origin], &j->key, &j->h);
+    if (!j->canonical)
+        return;
+    j->hash = flow_hash(c->n->secret, &j->key);
+    flow_table_prefetch_bucket(c->n->flows, j->hash);
+}
+
+static bool source_mac_is(const struct port *port, const struct packet *p)
+{
+    return port->any_mac || memcmp(p->data + 6, port->mac.b, 6) == 0;
+}
+
+// Super-frames are sized by what their segments will be; that is rare enough for the slow path to judge.
+static bool fits(const struct port *port, const struct packet *p, const struct hit *h)
+{
+    return p->gso_type == GSO_NONE ? h->ip_len <= port->mtu
+                                   : (uint32_t)(h->l4 - h->l3) + HIT_MAX_L4_HEADER + p->gso_size <= port->mtu;
+}
+
+// False: something about the packet wants the slow path, and nothing has been changed yet.
+static bool hit_fast(struct context *c, struct job *j)
+{
+    struct node *n = c->n;
+    struct port *port = j->port;
+    struct packet *p = j->p;
+    uint32_t index = flow_table_lookup(n->flows, &j->key, j->hash);
+    if (unlikely(index == FLOW_NONE))
+        return false;
+    const struct flow_entry *e = flow_table_entry(n->flows, index);
+    struct flow_hot *hot = flow_table_hot(n->flows, index);
+    uint8_t dir = j->key.dir;
+    if (unlikely((j->h.tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)) || (load_relaxed(&hot->flags) & FLOW_TRACK) ||
+                 load_relaxed(&port->paused) || !flow_is_current(n, port, e, hot) || !fits(port, p, &j->h) ||
+                 (dir == FLOW_OUT && !source_mac_is(port, p))))
+        return false;
+    struct port_counters *k = counters_of(c, port);
+    counter_add(&k->received[dir], 1);
+    counter_add(&k->received_bytes[dir], p->len);
+    counter_add(&k->hits[dir], 1);
+    counter_add(&hot->packets, 1);
+    counter_add(&hot->bytes, p->len);
+    store_relaxed(&hot->last_seen, now_ms(c));
+    hit_rewrite(&e->xp, p, j->h.l3, j->h.l4, j->h.ip_version, j->h.protocol);
+    run_on(c, forward(c, port, &j->key, &e->xp, j->hash, j->h.tos, p), p, 1);
+    return true;
+}
+
+void run_jobs(struct context *c, unsigned count)
+{
+    struct job *jobs = worker_of(c)->jobs;
+    for (unsigned i = 0; i < count; i++)
+        prepare(c, &jobs[i]);
+    for (unsigned i = 0; i < count; i++)
+        if (likely(jobs[i].canonical))
+            flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
+    for (unsigned i = 0; i < count; i++)
+        if (!jobs[i].canonical || !hit_fast(c, &jobs[i]))
+            run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+}
+
+void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    run_on(c, (struct next_pass){port, origin}, p, 0);
+}
