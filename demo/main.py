@@ -34,6 +34,7 @@ def options():
 
 def play(report, chosen, steps, mtu):
     """One world from nothing to its end."""
+    failed_before = report.failed
     with laboratory.Lab() as lab:
         world = World(lab, chosen.build, mtu)
         world.options, world.here = chosen, HERE
@@ -48,7 +49,7 @@ def play(report, chosen, steps, mtu):
                     report.error(f"nereusd {node.letter} ended: {node.process.output()[-1500:]}")
         except (laboratory.LabError, OSError) as problem:
             report.error(str(problem))
-        if report.failed:
+        if report.failed > failed_before:
             show_logs(report, world)
         if chosen.keep:
             lab.keep = True
@@ -72,19 +73,17 @@ def show_logs(report, world):
 
 def look_around(report, world):
     cli = pathlib.Path(world.build).resolve() / "cli" / "nereus"
-    report.note("""
-The lab is running. To look around:
-""")
+    print("\nThe lab is running. As root, to look around:\n")
     for letter, node in world.nodes.items():
-        report.note(f"  {cli} --socket {node.socket} port list        # node {letter}")
-    web = world.nodes["a"]
-    report.note(f"""
-  {cli} --socket {web.socket} flow list
+        print(f"  export NEREUS_SOCKET={node.socket}    # node {letter}")
+    print(f"""  {cli} port list
+  {cli} flow list
+  {cli} trace --port db --in --src 10.0.0.3 --proto tcp --dport 5432
   ip netns exec nrs-web ping 10.0.0.4
   ip netns exec nrs-web curl http://169.254.169.254/latest/meta-data/
-  ip netns exec nrs-fabric tcpdump -ni fabric0 udp port 6081
-Logs are in {laboratory.RUN}/log. Remove it all: sudo ./run clean, or start the demo again.
-""")
+  ip netns exec nrs-fabric tcpdump -ni node-a udp port 6081
+
+Logs are in {laboratory.RUN}/log. To remove it all: sudo ./run clean; or run the demo again.""")
 
 
 def main():

@@ -44,7 +44,8 @@ def run(world, report):
                  ok=all(49152 <= int(f["udp.srcport"][0]) for f in acme))
     report.check("ICMPv6 port-unreachable from a host stack that was not told of Geneve", 0,
                  len(capture.seen(geneve.is_port_unreachable)))
-    report.note("tshark: " + "; ".join(geneve.describe(pcap, "geneve && tcp.dstport == 5432", limit=8)))
+    report.note("tshark:")
+    report.note("\n".join(geneve.describe(pcap, "geneve && tcp.dstport == 5432", limit=8)))
 
 
 def host_traffic(world, report):
