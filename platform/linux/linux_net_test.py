@@ -238,7 +238,7 @@ def test_device_appears_later_goes_and_comes_back(world):
         a = veth_guest(world, host, "a", "10.0.0.1/24")
         f.wait_ready(1)
         world.sh(a, "ping -c 2 -i 0.2 -W 1 10.0.0.2")
-        world.ip(host, "link del a")
+        world.ip(host, "link del dev a")
         f.wait_ready(1, 0)
         world.ip(b, "neigh flush all", check=False)
     assert sum("device-gone" in e for e in f.events) == 2
@@ -318,7 +318,7 @@ def test_underlay_carries_guests(world, mtu, workers, offloads):
     for address in ("10.0.0.2", "fd00::b"):
         assert transfer(world, b, a, address) > 1e8
     c, d = f.counters(), g.counters()
-    assert c["largest"] > 60000 and d["underlay_largest"] > 50000 and d["merged"] > 1000
+    assert c["largest"] > 60000 and d["underlay_largest"] > (50000 if offloads else 30000) and d["merged"] > 1000
     for k in (c, d):
         assert k["receive_bad"] == k["refused"] == k["not_taken"] == k["too_big"] == 0
     f.quit()
@@ -331,9 +331,9 @@ def test_underlay_frames_decode(world):
     pcap = f"{world.dir}/u.pcap"
     # A capture before segmentation shows super-frames; the receiving end without offloads shows the wire.
     offloads_off(world, x, "u0")
-    t = world.start(y, "tcpdump", "-i", "u0", "-w", pcap, "-U", "-s", "0", "-Z", "root", stderr=subprocess.DEVNULL)
+    t = world.start(y, "tcpdump", "-i", "u0", "-w", pcap, "-U", "-B", "16384", "-Z", "root", stderr=subprocess.DEVNULL)
     time.sleep(1)
-    transfer(world, b, a, "10.0.0.2", "-n 4M")
+    transfer(world, b, a, "10.0.0.2", "-n 2M")
     world.sh(a, "ping -c 2 -i 0.2 -W 1 10.0.0.2")
     time.sleep(0.5)
     t.terminate()
@@ -346,7 +346,7 @@ def test_underlay_frames_decode(world):
         return [int(x) for x in out.stdout.split()]
 
     data = count(f"{from_a} && geneve.vni == 100 && tcp.len > 0")
-    assert len(data) > 2000 and max(data) <= 1514
+    assert len(data) > 1400 and max(data) <= 1514
     assert count(f"{from_a} && (udp.checksum.status == 0 || tcp.checksum.status == 0 || ip.checksum.status == 0)") == []
     assert count(f"{from_a} && (_ws.malformed || tcp.analysis.retransmission || tcp.analysis.out_of_order)") == []
     assert len(count(f"{from_a} && icmp")) == 2
