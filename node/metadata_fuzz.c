@@ -5,6 +5,8 @@
 
 #include "node/metadata.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct ip_addr address = {.b = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 3}};
