@@ -137,11 +137,18 @@ struct node *node_create(const struct platform *platform, const struct node_conf
     return n;
 }
 
+// Nobody reads any more: there is no grace to wait for.
+static void run_now(void *ctx, void (*fn)(void *, uint64_t), void *arg, uint64_t value)
+{
+    fn(arg, value);
+}
+
 void node_destroy(struct node *n)
 {
     if (!n)
         return;
     const struct env env = *n->env;
+    n->platform.env.defer = run_now;
     drain_retired(n);
     for (uint32_t i = 1; n->ports && i < n->config.max_ports; i++) {
         if (n->ports[i].policy)
