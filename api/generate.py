@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MPL-2.0
 """Makes C types, C descriptors, OpenAPI and the reference from the field tables in api/fields.
 
-usage: generate.py types|fields|openapi|reference OUTPUT...
+usage: generate.py types|fields|openapi|reference OUTPUT... [version=VERSION]
 """
 
 import json
@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 
 from fields import blueprint, config, mapping, trace
 
+VERSION = next((a[8:] for a in sys.argv if a.startswith("version=")), "0")
 HEADERS = [blueprint.HEADER, mapping.HEADER, trace.HEADER, config.HEADER]
 
 
@@ -37,7 +38,7 @@ def fields(outputs):
 def openapi(outputs):
     from emit_openapi import document
 
-    write(outputs[0], [json.dumps(document(HEADERS), indent=2, ensure_ascii=False)])
+    write(outputs[0], [json.dumps(document(VERSION), indent=2, ensure_ascii=False)])
 
 
 def reference(outputs):
@@ -50,4 +51,4 @@ if __name__ == "__main__":
     what = {f.__name__: f for f in (types, fields, openapi, reference)}
     if len(sys.argv) < 3 or sys.argv[1] not in what:
         sys.exit(__doc__)
-    what[sys.argv[1]](sys.argv[2:])
+    what[sys.argv[1]]([a for a in sys.argv[2:] if not a.startswith("version=")])

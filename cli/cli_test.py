@@ -46,9 +46,10 @@ FLOW = {"id": 9, "port": WEB, "protocol": "tcp", "out": {"src": "10.0.0.3", "spo
         "in": {"src": "fd00::4", "sport": 443, "dst": "fd00::3", "dport": 40000}, "opener": "out", "state": "established",
         "class": "tcp", "nat": None, "rule": "r1", "packets": {"out": 10, "in": 8}, "bytes": {"out": 1, "in": 2},
         "age_ms": 61000, "idle_ms": 1500, "timeout_s": 8000, "to": "fd00:cabe::b"}
-TRACE = {"verdict": "dropped", "reason": "firewall-deny", "hit": False, "transposition": {"ttl": True, "dst_mac": "02::4"},
+TRACE = {"verdict": "dropped", "reason": "firewall-deny", "hit": False, "transposition": {"dst_mac": "02::4", "decrement_ttl": True, "clamp_mss": False, "to": "tunnel 1"},
          "steps": [{"layer": "gateway", "result": "pass", "detail": "source is the port's"},
-                   {"layer": "firewall", "result": "drop", "detail": "rule r9"}], "to": ""}
+                   {"layer": "firewall", "result": "drop", "detail": "rule r9"},
+                   {"layer": "nat", "result": "pass", "detail": ""}], "to": "tunnel 1", "node": "fd00:cabe::b"}
 
 
 class Node:
@@ -111,10 +112,12 @@ class Node:
         if noun in lists and not rest:
             return self.page(lists[noun], query)
         objects = {"health": {"status": "ok", "version": "0.1.0", "node": "a", "uptime_s": 93784, "ports": 2,
-                              "connections": 3, "mappings": 1, "adopted": 0},
+                              "connections": 3, "mappings": 1, "adopted": 0,
+                              "problems": ["the state directory cannot be written"]},
                    "version": {"version": "0.1.0", "api": 1, "schema": 1, "capabilities": ["vpc", "trace"]},
                    "blueprints": {"schema": 1, "port": WEB, "generation": 7},
-                   "counters": {"node": {"underlay_received": 55, "underlay_drops": {"bad-vtep": 2, "loop": 0}},
+                   "counters": {"node": {"underlay": {"received": 55, "drops": {"bad-vtep": 2, "loop": 0}},
+                                         "service": {"received": 0, "drops": {}}},
                                 "ports": counters(**{"spoof-ip": 12})}}
         return (200, objects[noun]) if noun in objects else self.problem(404, "no such thing")
 
@@ -399,16 +402,16 @@ class Looking(Case):
     def test_stats(self):
         """counters that are not zero, and drops with their meaning"""
         out = self.ok("stats")
-        self.assertRegex(out, r"node underlay_received +55")
+        self.assertRegex(out, r"node underlay received +55")
         self.assertRegex(out, r"ports out +spoof-ip +12 +source address is not the port's")
-        self.assertRegex(out, r"node underlay_drops +bad-vtep +2 +outer source is not a node of that VPC")
+        self.assertRegex(out, r"node underlay +bad-vtep +2 +outer source is not a node of that VPC")
         self.assertNotIn("loop", out)
         self.assertNotIn("consumed", out)
         self.assertRegex(self.ok("stats", "-p", "web"), r"out +spoof-ip +12 +source address")
 
     def test_node(self):
         """health and version"""
-        self.assertRegex(self.ok("node", "health"), r"uptime +1d 02:03:04")
+        self.assertRegex(self.ok("node", "health"), r"uptime +1d 02:03:04\n(.*\n)* *problems +the state directory cannot")
         self.assertRegex(self.ok("node", "version"), r"capabilities +vpc,trace")
 
     def test_capture(self):
@@ -435,8 +438,14 @@ class Traces(Case):
         self.assertEqual(self.sent("POST")[0][1], {"dir": "out", "port": WEB, "packet": {
             "dst": "10.0.0.4", "proto": "tcp", "flags": "S", "dport": 443}})
         self.assertRegex(out, r"gateway +pass +source is the port's\n +firewall +drop +rule r9\n")
-        self.assertIn("verdict: dropped (firewall-deny)", out)
-        self.assertIn("dst_mac  02::4", out)
+        self.assertIn("  nat          pass\nverdict: dropped (firewall-deny), to tunnel 1, node fd00:cabe::b\n", out)
+        self.assertTrue(out.endswith("rewritten:\n  dst_mac        02::4\n  decrement_ttl  yes\n"), out)
+
+    def test_destination(self):
+        """a packet to the guest goes to the port's address of the source's family"""
+        for src, dst in (("10.0.0.4", "10.0.0.3"), ("fd00:10::4", "fd00:10::3")):
+            self.ok("trace", "-p", "web", "--in", "--src", src, "--proto", "udp")
+            self.assertEqual(self.sent("POST")[-1][1]["packet"], {"src": src, "dst": dst, "proto": "udp"})
 
     def test_frame(self):
         """a frame is hex in any spacing"""

@@ -36,7 +36,7 @@ static const struct option_spec trace_options[] = {
     {.name = NULL}};
 static const struct option_spec capture_options[] = {
     {"port", 'p', "PORT", "only this port"},
-    {"points", 0, "LIST", "from-guest, to-guest, drop, to-underlay, from-underlay, separated by commas"},
+    {"points", 0, "LIST", "of from-guest, to-guest, drop (these by default), to-underlay, from-underlay; or all"},
     {"count", 'c', "N", "stop after N packets"},
     {"seconds", 0, "S", "stop after S seconds"},
     {"write", 'w', "FILE", "where to write pcapng; - is standard output (required)"},

@@ -28,7 +28,8 @@ int node_health(struct cli *c)
         {"status", "status", COLUMN_TEXT, NULL},     {"version", "version", COLUMN_TEXT, NULL},
         {"node", "node", COLUMN_TEXT, NULL},         {"uptime", NULL, COLUMN_TEXT, uptime_text},
         {"ports", "ports", COLUMN_TEXT, NULL},       {"connections", "connections", COLUMN_TEXT, NULL},
-        {"mappings", "mappings", COLUMN_TEXT, NULL}, {"adopted", "adopted", COLUMN_TEXT, NULL}};
+        {"mappings", "mappings", COLUMN_TEXT, NULL}, {"adopted", "adopted", COLUMN_TEXT, NULL},
+        {"problems", "problems", COLUMN_TEXT, NULL}};
     return show(c, "/v1/health", fields, sizeof(fields) / sizeof(fields[0]));
 }
 

@@ -148,7 +148,7 @@ void output_fields(const json_t *object, const struct column *columns, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         char *text = cell_text(object, &columns[i]);
-        printf("%-*s  %s\n", width, columns[i].title, text);
+        printf("  %-*s  %s\n", width, columns[i].title, text);
         free(text);
     }
 }

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 // ---- The question
 
@@ -70,6 +71,29 @@ static int add_packet(const struct cli *c, json_t *question)
     return cli_option(c, "proto") ? CLI_OK : cli_usage(c, "needs --proto, or --frame");
 }
 
+// A packet to the guest without --dst: to the port's first address of the source's family.
+static int add_destination(const struct cli *c, json_t *question, const char *id)
+{
+    json_t *packet = json_object_get(question, "packet");
+    struct answer a;
+    if (!packet || json_object_get(packet, "dst"))
+        return CLI_OK;
+    int code = client_get(c, client_path("/v1/ports/%s", id), &a);
+    if (code != CLI_OK)
+        return code;
+    bool v6 = strchr(cli_option(c, "src"), ':');
+    size_t i;
+    const json_t *address;
+    json_array_foreach(json_object_get(a.json, "addresses"), i, address)
+    {
+        bool fits = json_is_string(address) && (strchr(json_string_value(address), ':') != NULL) == v6;
+        if (fits && !json_object_get(packet, "dst"))
+            json_object_set(packet, "dst", (json_t *)address);
+    }
+    answer_free(&a);
+    return json_object_get(packet, "dst") ? CLI_OK : cli_usage(c, "the port has no address of that family: give --dst");
+}
+
 static int ask(const struct cli *c, json_t *question)
 {
     bool in = cli_option(c, "in");
@@ -86,9 +110,10 @@ static int ask(const struct cli *c, json_t *question)
     char id[UUID_TEXT];
     if (code == CLI_OK)
         code = resolve_port_option(c, id);
-    if (code == CLI_OK)
-        json_object_set_new(question, "port", json_string(id));
-    return code;
+    if (code != CLI_OK)
+        return code;
+    json_object_set_new(question, "port", json_string(id));
+    return add_destination(c, question, id);
 }
 
 // ---- The answer
@@ -105,48 +130,60 @@ static void print_steps(const json_t *steps)
     const json_t *step;
     json_array_foreach(steps, i, step)
     {
-        printf("  %-12s %-8s ", text_at(step, "layer"), text_at(step, "result"));
-        output_safe(stdout, text_at(step, "detail"));
+        const char *detail = text_at(step, "detail");
+        printf("  %-12s %s%*s", text_at(step, "layer"), text_at(step, "result"),
+               *detail ? MAX(9 - (int)strlen(text_at(step, "result")), 1) : 0, "");
+        output_safe(stdout, detail);
         putchar('\n');
     }
 }
 
-static void print_transposition(json_t *transposition)
+static void print_verdict(const json_t *trace)
 {
-    const char *name;
-    json_t *value;
-    json_object_foreach(transposition, name, value)
-    {
-        const struct column field = {name, name, COLUMN_TEXT, NULL};
-        bool empty = json_is_null(value) || json_is_false(value) || (json_is_array(value) && !json_array_size(value)) ||
-                     (json_is_object(value) && !json_object_size(value));
-        if (empty)
-            continue;
-        printf("  ");
-        output_fields(transposition, &field, 1);
-    }
-}
-
-static void print_trace(const struct cli *c, const json_t *trace)
-{
-    const char *reason = text_at(trace, "reason"), *to = text_at(trace, "to");
-    printf("%s port %s%s\n", cli_option(c, "in") ? "to" : "from", cli_option(c, "port"),
-           json_is_true(json_object_get(trace, "hit")) ? ", by a connection that exists" : "");
-    print_steps(json_object_get(trace, "steps"));
+    const char *reason = text_at(trace, "reason"), *to = text_at(trace, "to"), *node = text_at(trace, "node");
     printf("verdict: ");
     output_safe(stdout, text_at(trace, "verdict"));
     if (*reason && strcmp(reason, "none") != 0)
         printf(" (%s)", reason);
-    if (*to) {
+    if (*to && strcmp(to, "nowhere") != 0) {
         printf(", to ");
         output_safe(stdout, to);
     }
+    if (*node)
+        printf(", node %s", node);
     putchar('\n');
-    json_t *transposition = json_object_get(trace, "transposition");
-    if (json_object_size(transposition)) {
-        printf("transposition:\n");
-        print_transposition(transposition);
+}
+
+static bool says_something(const char *name, const json_t *value)
+{
+    if (strcmp(name, "to") == 0 || json_is_null(value) || json_is_false(value)) // "to" is in the verdict
+        return false;
+    return !(json_is_array(value) && !json_array_size(value)) && !(json_is_object(value) && !json_object_size(value));
+}
+
+static void print_transposition(json_t *transposition)
+{
+    struct column fields[24];
+    size_t n = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach(transposition, name, value)
+    {
+        if (says_something(name, value) && n < sizeof(fields) / sizeof(fields[0]))
+            fields[n++] = (struct column){name, name, COLUMN_TEXT, NULL};
     }
+    if (n)
+        printf("rewritten:\n");
+    output_fields(transposition, fields, n);
+}
+
+static void print_trace(const struct cli *c, const json_t *trace)
+{
+    printf("%s port %s%s\n", cli_option(c, "in") ? "to" : "from", cli_option(c, "port"),
+           json_is_true(json_object_get(trace, "hit")) ? ", by a connection that exists" : "");
+    print_steps(json_object_get(trace, "steps"));
+    print_verdict(trace);
+    print_transposition(json_object_get(trace, "transposition"));
 }
 
 int trace_packet(struct cli *c)

@@ -116,7 +116,8 @@ enum drop geneve_parse(struct packet *p, struct geneve_info *out, bool allow_zer
     if (d)
         return d;
     // What was said of the outer checksum says nothing of the inner one, which its sender may have got wrong.
-    if (p->csum != CSUM_PARTIAL || p->csum_start < out->inner)
+    // A super-frame is another matter: to put it together the driver verified each segment of it.
+    if (p->gso_type == GSO_NONE && (p->csum != CSUM_PARTIAL || p->csum_start < out->inner))
         p->csum = CSUM_FULL;
     p->len = OUTER_UDP + udp_len;
     p->head = MIN(p->head, p->len);

@@ -37,7 +37,8 @@ struct geneve_info {
 // unknown critical options (all are unknown), protocol. Reserved bits are ignored. A non-zero UDP checksum is
 // verified unless p->csum is VERIFIED (it takes all bytes contiguous, else DROP_OUTER_CHECKSUM: a driver of scattered
 // frames verifies itself); zero is accepted (RFC 6935) when allow_zero_checksum. On success p->csum speaks of the inner
-// packet: FULL, or PARTIAL if it was PARTIAL with csum_start behind the outer headers.
+// packet: FULL, or PARTIAL if it was PARTIAL with csum_start behind the outer headers; a super-frame's stays, because
+// whoever put it together verified each segment.
 // Trailing bytes behind the UDP length are cut off p->len.
 enum drop geneve_parse(struct packet *p, struct geneve_info *out, bool allow_zero_checksum);
 

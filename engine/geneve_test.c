@@ -155,6 +155,11 @@ static void checksums(void **state)
     p.csum = CSUM_VERIFIED;
     assert_drop(geneve_parse(&p, &info, false), DROP_NONE);
     assert_int_equal(p.csum, CSUM_FULL); // nobody has looked at the inner one
+    p.csum = CSUM_VERIFIED;
+    p.gso_type = GSO_TCP4;
+    assert_drop(geneve_parse(&p, &info, false), DROP_NONE);
+    assert_int_equal(p.csum, CSUM_VERIFIED); // the driver has, segment by segment
+    p.gso_type = GSO_NONE;
     p.csum = CSUM_PARTIAL;
     p.csum_start = 54;
     p.csum_offset = 6;

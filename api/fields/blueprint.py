@@ -155,7 +155,7 @@ TARGET = struct(
     Field("kind", choice(TARGET_KIND)),
     Field("ip", ip(form="UNICAST"), ZERO, "next hop, of the destination's family",
           when=("ip", "port"), need=("ip", "port")),
-    Field("vni", u32(1, 0xFFFFFD), 0, "peer VPC", when=("peering",), need=("peering",)),
+    Field("vni", u32(1, 0xFFFFFD), ZERO, "peer VPC", when=("peering",), need=("peering",)),
     Field("network", uuid, OPTIONAL, "external network, to choose among external addresses",
           when=("external", "nat")),
     tag="kind", tag_enum=TARGET_KIND)

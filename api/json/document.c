@@ -28,15 +28,13 @@ static size_t too_deep_at(const char *text, size_t len)
     return len;
 }
 
-static const char *parse_code(enum json_error_code code)
+static const char *parse_code(const json_error_t *e)
 {
-    switch (code) {
+    switch (json_error_code(e)) {
     case json_error_duplicate_key:
         return "duplicate-key";
     case json_error_numeric_overflow:
         return "range";
-    case json_error_out_of_memory:
-        return "no-memory";
     default:
         return "syntax";
     }
@@ -60,7 +58,7 @@ static json_t *parse(const char *text, size_t len, struct api_error_list *errors
     if (json)
         return json;
     locate(text, MIN((size_t)MAX(e.position, 0), len), pointer, sizeof(pointer));
-    api_fail_at(errors, pointer, parse_code(json_error_code(&e)), "line %d, column %d: %s", e.line, e.column, e.text);
+    api_fail_at(errors, pointer, parse_code(&e), "line %d, column %d: %s", e.line, e.column, e.text);
     return NULL;
 }
 
@@ -174,10 +172,9 @@ static void load_json_document(struct loader *l, struct api_document *d, json_t 
         api_fail(l, NULL, "no-memory", "out of memory");
 }
 
-struct api_document *api_load(enum api_resource resource, const char *text, size_t len, struct api_error_list *errors)
+static struct api_document *load(enum api_resource resource, const char *text, size_t len,
+                                 struct api_error_list *errors)
 {
-    errors->n = 0;
-    errors->more = false;
     json_t *json = parse(text, len, errors);
     if (!json)
         return NULL;
@@ -187,6 +184,19 @@ struct api_document *api_load(enum api_resource resource, const char *text, size
     else
         api_fail_at(errors, "", "no-memory", "out of memory");
     json_decref(json);
+    return d;
+}
+
+struct api_document *api_load(enum api_resource resource, const char *text, size_t len, struct api_error_list *errors)
+{
+    errors->n = 0;
+    errors->more = false;
+    json_memory_watch();
+    struct api_document *d = load(resource, text, len, errors);
+    if (json_memory_ran_out()) { // then whatever else was found may come of it
+        errors->n = 0;
+        api_fail_at(errors, "", "no-memory", "out of memory");
+    }
     if (errors->n == 0)
         return d;
     api_document_free(d);

@@ -182,5 +182,10 @@ static json_t *dump_object(const struct api_object *o, const void *at)
 
 json_t *api_dump(enum api_resource resource, const void *value)
 {
-    return dump_object(api_objects[resource], value);
+    json_memory_watch();
+    json_t *json = dump_object(api_objects[resource], value);
+    if (!json_memory_ran_out())
+        return json;
+    json_decref(json);
+    return NULL;
 }

@@ -110,6 +110,10 @@ void arena_destroy(struct arena *a);
 void *arena_zeroed(struct arena *a, size_t size); // aligned for anything; NULL: no memory
 char *arena_text(struct arena *a, const char *s, size_t len);
 
+// Has an allocation of jansson failed on this thread since it was last watched?
+void json_memory_watch(void);
+bool json_memory_ran_out(void);
+
 // ---- Loading (load.c, scalar.c)
 void load_object(struct loader *l, const struct api_object *o, const json_t *json, void *at, const struct path *path);
 // `at` NULL: checked, not stored. Anything but objects and lists.

@@ -6,6 +6,10 @@
 // an optional field is the same as its absence. Up to API_MAX_ERRORS errors are collected, each with the JSON
 // pointer (RFC 6901) of the field, a code for programs and a sentence for people.
 //
+// Memory: what cannot be had is an error of code no-memory, and nothing half loaded is handed out. jansson's own parser
+// (2.14) may read out of bounds, though, when malloc fails in the middle of a string: hosts that limit the address
+// space of the process give it room for a hundred times the largest document.
+//
 // Threads: nothing is shared; any thread may load and dump. Input is hostile: it is at most API_MAX_BYTES long and
 // API_MAX_DEPTH deep.
 #ifndef NEREUS_API_JSON_JSON_H

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MPL-2.0
+#include "node/handlers.h"
+
+const struct route http_routes[] = {
+    {"GET", "/healthz", get_healthz, false},
+    {"GET", "/readyz", get_readyz, false},
+    {"GET", "/metrics", get_metrics, false},
+    {"GET", "/v1/health", get_health, false},
+    {"GET", "/v1/version", get_version, false},
+    {"GET", "/v1/counters", get_counters, false},
+    {"GET", "/v1/drop-reasons", get_drop_reasons, false},
+    {"GET", "/v1/blueprints", list_blueprints, false},
+    {"PUT", "/v1/blueprints/{port}", put_blueprint, true},
+    {"GET", "/v1/blueprints/{port}", get_blueprint, false},
+    {"DELETE", "/v1/blueprints/{port}", delete_blueprint, false},
+    {"GET", "/v1/ports", list_ports, false},
+    {"GET", "/v1/ports/{port}", get_port, false},
+    {"GET", "/v1/ports/{port}/rules", get_port_rules, false},
+    {"POST", "/v1/ports/{port}/pause", pause_port, false},
+    {"POST", "/v1/ports/{port}/resume", resume_port, false},
+    {"POST", "/v1/ports/{port}/reset", reset_port, false},
+    {"GET", "/v1/mappings", list_mappings, false},
+    {"POST", "/v1/mappings", post_mappings, true},
+    {"PUT", "/v1/mappings/{vni}/{ip}", put_mapping, true},
+    {"GET", "/v1/mappings/{vni}/{ip}", get_mapping, false},
+    {"GET", "/v1/address-sets", list_address_sets, false},
+    {"PUT", "/v1/address-sets/{id}", put_address_set, true},
+    {"GET", "/v1/address-sets/{id}", get_address_set, false},
+    {"DELETE", "/v1/address-sets/{id}", delete_address_set, false},
+    {"GET", "/v1/external-mappings", list_external_mappings, false},
+    {"POST", "/v1/external-mappings", post_external_mappings, true},
+    {"GET", "/v1/edge-sets", list_edge_sets, false},
+    {"PUT", "/v1/edge-sets/{prefix}", put_edge_set, true},
+    {"GET", "/v1/flows", list_flows, false},
+    {"POST", "/v1/trace", post_trace, true},
+    {"GET", "/v1/capture", get_capture, false},
+};
+const size_t http_n_routes = ARRAY_LEN(http_routes);
