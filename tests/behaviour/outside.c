@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: MPL-2.0
 #include "tests/behaviour/outside.h"
 
-#define MAC_OF(n) \
-    { \
-        { \
-            2, 0, 0, 0, 0, n \
-        } \
-    }
 const struct mac_addr LINK_MAC = MAC_OF(0xe1), ROUTER_MAC = MAC_OF(0xe2);
 const struct end FLOATING = {MAC_OF(1), "198.51.100.3", "2001:db8:e::3"};
 const struct end FLOATING_2 = {MAC_OF(1), "198.51.100.4", "2001:db8:e::4"};
