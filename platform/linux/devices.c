@@ -14,6 +14,9 @@
 #include "platform/linux/packet_socket.h"
 #include "platform/linux/tc.h"
 
+#define BUSY_TRIES 50
+#define BUSY_WAIT_US 5000
+
 static unsigned device_worker(const struct linux_platform *l, const struct device *d, unsigned queue)
 {
     return (d->index + queue) % l->config.workers;
@@ -82,7 +85,9 @@ static struct device *open_tap(struct linux_platform *l, struct attachment *a, c
         .ifname = a->ifname, .queues = MIN(a->queues, l->config.workers), .persist = true, .offloads = a->offloads};
     int n = tap_open(&o, fds, &made);
     if (n < 0) {
-        snprintf(error, error_size, "tap %s: %s", a->ifname, strerror(errno));
+        int cause = errno;
+        snprintf(error, error_size, "tap %s: %s", a->ifname, strerror(cause));
+        errno = cause;
         return NULL;
     }
     int ifindex = (int)if_nametoindex(a->ifname);
@@ -304,11 +309,11 @@ static bool attach(struct linux_platform *l, uint32_t port, const struct bluepri
     return false;
 }
 
-int linux_port_attach(void *ctx, uint32_t port, const struct blueprint_device *device, const struct mac_addr *mac,
-                      uint32_t mtu, char *error, size_t error_size)
+static int attach_once(struct linux_platform *l, uint32_t port, const struct blueprint_device *device,
+                       const struct mac_addr *mac, uint32_t mtu, char *error, size_t error_size)
 {
-    struct linux_platform *l = ctx;
     pthread_mutex_lock(&l->control);
+    errno = 0;
     bool good = check_request(l, port, device, error, error_size);
     if (good && device->kind == BLUEPRINT_DEVICE_NONE) {
         attachment_close(l, &l->ports[port]);
@@ -316,8 +321,24 @@ int linux_port_attach(void *ctx, uint32_t port, const struct blueprint_device *d
     } else if (good) {
         good = attach(l, port, device, mac, mtu, error, error_size);
     }
+    int cause = good ? 0 : errno;
     pthread_mutex_unlock(&l->control);
-    return good ? 0 : -1;
+    return good ? 0 : cause == EBUSY ? -EBUSY : -1;
+}
+
+int linux_port_attach(void *ctx, uint32_t port, const struct blueprint_device *device, const struct mac_addr *mac,
+                      uint32_t mtu, char *error, size_t error_size)
+{
+    // A tap detached just now is held until every worker has let go of it.
+    for (int tries = 0; tries < BUSY_TRIES; tries++) {
+        int rc = attach_once(ctx, port, device, mac, mtu, error, error_size);
+        if (rc == 0 && error_size)
+            error[0] = 0; // of a try before
+        if (rc != -EBUSY)
+            return rc;
+        usleep(BUSY_WAIT_US);
+    }
+    return -1;
 }
 
 void linux_port_detach(void *ctx, uint32_t port)
