@@ -14,6 +14,12 @@ void *memcpy(void *restrict dst, const void *restrict src, size_t n);
 void *memmove(void *dst, const void *src, size_t n);
 void *memset(void *dst, int byte, size_t n);
 int memcmp(const void *a, const void *b, size_t n);
+#ifdef NEREUS_FREESTANDING // -ffreestanding makes a call of each, also for six bytes
+#define memcpy __builtin_memcpy
+#define memmove __builtin_memmove
+#define memset __builtin_memset
+#define memcmp __builtin_memcmp
+#endif
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define likely(x) __builtin_expect(!!(x), 1)

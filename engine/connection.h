@@ -153,7 +153,8 @@ enum tcp_verdict conn_track(struct conn_table *t, uint32_t index, uint8_t dir, c
 enum drop conn_update(struct conn_table *t, uint32_t index, const struct conn_flow flow[2], uint32_t generation,
                       uint32_t rule, uint32_t posture_rule);
 
-// Worker or control. Ends what is due; `budget` bounds the work of one call. Takes port locks itself. Returns ended.
+// Worker or control. Ends what is due; `budget` bounds the work of one call. Takes port locks itself. Returns the work
+// done: timers that fired (ended or, since hits came, going on) or were handed down; == budget means: call again.
 unsigned conn_table_tick(struct conn_table *t, uint64_t now_ms, unsigned budget);
 
 // Next live connection with index > after whose port is `port` (0 = any); 0 at the end. Control thread, between

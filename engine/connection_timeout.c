@@ -124,7 +124,6 @@ void conn_arm(struct conn_table *t, uint32_t index, uint64_t now_ms)
 struct tick {
     struct conn_table *t;
     uint64_t now_ms;
-    unsigned ended;
 };
 
 static void expired(void *arg, uint32_t index)
@@ -136,7 +135,6 @@ static void expired(void *arg, uint32_t index)
         return;
     }
     conn_end(k->t, index, &k->t->stats.expired);
-    k->ended++;
 }
 
 // A port that holds more than it may since its quota or another's guarantee changed gives up its worst.
@@ -145,7 +143,6 @@ static unsigned shed(struct tick *k, uint32_t port, unsigned budget)
     unsigned done = 0;
     while (done < budget && conn_port_over(k->t, &k->t->ports[port]) && conn_evict(k->t, port, k->now_ms))
         done++;
-    k->ended += done;
     return done;
 }
 
@@ -167,11 +164,12 @@ unsigned conn_table_tick(struct conn_table *t, uint64_t now_ms, unsigned budget)
 {
     struct tick k = {.t = t, .now_ms = now_ms};
     uint32_t port = load_relaxed(&t->tick_port);
-    for (uint32_t i = 1; i < t->config.max_ports && budget; i++) {
+    unsigned done = 0;
+    for (uint32_t i = 1; i < t->config.max_ports && done < budget; i++) {
         port = port + 1 < t->config.max_ports ? port + 1 : 1;
         if (load_relaxed(&t->ports[port].count))
-            budget -= tick_port(&k, port, budget);
+            done += tick_port(&k, port, budget - done);
     }
     store_relaxed(&t->tick_port, port);
-    return k.ended;
+    return done;
 }

@@ -67,7 +67,8 @@ static inline uint32_t slot_map_hash(uint32_t seed, const void *bytes, size_t n)
     }
     for (; n; n--, b++)
         h = (h ^ *b) * 0xd6e8feb86659fd93ull;
-    return (uint32_t)(h ^ (h >> 29));
+    // The last bytes of a key stand highest in h: only the upper half of a further product depends on all of them.
+    return (uint32_t)(h * 0xd6e8feb86659fd93ull >> 32);
 }
 
 #endif

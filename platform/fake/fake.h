@@ -50,6 +50,8 @@ struct fake {
     unsigned allocations;
 
     uint64_t spent_drops[64][2][DROP_COUNT]; // for tests: drops already accounted for by an expectation
+    struct port_counters seen_port[64];      // for tests: as an expectation last saw them
+    struct node_counters seen_node;
     unsigned live_packets;
     void *zones; // kept across fake_restart
     void *deferred;

@@ -148,8 +148,8 @@ def two_guests(w, kind="veth", workers=1):
 
 def transfer(w, server, client, address, amount="-t 1"):
     s = w.start(server, "iperf3", "-s", "-1", "--forceflush", stdout=subprocess.PIPE)
-    while "listening" not in s.stdout.readline():
-        pass
+    lines = iter(s.stdout.readline, "")
+    assert any("listening" in line for line in lines), "the server ended before it listened"
     r = w.sh(client, f"iperf3 -c {address} -J {amount}")
     return json.loads(r.stdout)["end"]["sum_received"]["bits_per_second"]
 

@@ -11,7 +11,7 @@ const struct mac_addr GUEST_MAC = {{2, 0, 0, 0, 0, 3}};
 const struct mac_addr PEER_MAC = {{2, 0, 0, 0, 0, 4}};
 const struct mac_addr GATEWAY_MAC = {{2, 0, 0, 0, 0, 1}};
 
-#define MAC_OF(n) {{2, 0, 0, 0, 0, n}}
+
 const struct end G = {MAC_OF(3), "10.0.0.3", "fd00::3"};
 const struct end P = {MAC_OF(4), "10.0.0.4", "fd00::4"};
 const struct end OUTSIDE = {MAC_OF(1), "203.0.113.9", "2001:db8:9::9"};
@@ -474,6 +474,16 @@ uint32_t flows(struct fake *f, uint32_t port)
 
 void check_conservation(struct fake *f)
 {
+    struct node_counters node;
+    node_counters(f->node, &node);
+    uint64_t ended = node.underlay_to_port + node.underlay_forwarded;
+    for (int r = 0; r < DROP_COUNT; r++)
+        ended += node.underlay_drops[r];
+    assert_int_equal(node.underlay_received, ended);
+    ended = node.service_to_port;
+    for (int r = 0; r < DROP_COUNT; r++)
+        ended += node.service_drops[r];
+    assert_int_equal(node.service_received, ended);
     for (uint32_t i = node_port_next(f->node, 0); i; i = node_port_next(f->node, i)) {
         struct port_counters c;
         node_port_counters(f->node, i, &c);

@@ -72,6 +72,7 @@ struct end {
     struct mac_addr mac;
     const char *v4, *v6;
 };
+#define MAC_OF(n) {{2, 0, 0, 0, 0, n}}
 extern const struct end G, P, OUTSIDE; // OUTSIDE: 203.0.113.9, 2001:db8:9::9
 
 struct frame {
@@ -103,6 +104,25 @@ uint64_t drops(struct fake *f, uint32_t port, int dir, enum drop reason);
 uint32_t flows(struct fake *f, uint32_t port); // connections of the port
 void check_conservation(struct fake *f);
 const uint8_t *inner_of(const struct fake_call *c, uint32_t *len); // behind the 70 outer bytes
+
+// ---- state.c: compared whole, so that drift shows at once
+
+// Every counter of the port that moved since the last call, in this order and these words: "out received=1 hits=1
+// misses=1 sent=1 answered=1 consumed=1 generated=1 <drop reason>=1 in received=1 ..."; "" when none did.
+void expect_counters(struct fake *f, uint32_t port, const char *moved);
+// The node's own: "received=1 to-port=1 forwarded=1 <drop reason>=1 service-received=1 ...".
+void expect_node_counters(struct fake *f, const char *moved);
+void forget_counters(struct fake *f);
+// All that a node counts and remembers, as text; the caller frees it.
+char *whole_state(struct fake *f);
+void expect_same_state(const char *a, const char *b); // names the first line that differs
+void expect_state(struct fake *f, char *was);
+struct flow_info only_flow(struct fake *f, uint32_t port); // asserts that there is one
+void expect_tcp_state(struct fake *f, uint32_t port, enum tcp_state state);
+void pass_time(struct fake *f, uint64_t ms); // nothing but router advertisements may come of it
+void expect_same_frame(const struct fake_call *c, const struct frame *f);
+// The frame inside Geneve is f with these MAC addresses.
+void expect_inner(const struct fake_call *c, struct frame f, struct mac_addr dst, struct mac_addr src);
 
 #define TEST(text, fn) {text, fn, lab_setup, lab_teardown, NULL}
 
