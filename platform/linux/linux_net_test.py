@@ -244,6 +244,38 @@ def test_tap_moved_to_a_guest_keeps_working_and_is_made_again_when_the_guest_goe
     f.quit()
 
 
+def test_tap_in_a_guest_is_found_again_after_a_crash(world):
+    host = world.namespace("host")
+    veth_guest(world, host, "b", "10.0.0.2/24")
+    a = world.namespace("inner")
+    f = world.forwarder(host)
+    f.do("attach 1 tap tap1 1500", "attach 2 veth b 1500", "pair 1 2", "start")
+    world.ip(host, f"link set tap1 netns {a}")
+    world.ip(a, "link set tap1 name eth0")  # as container runtimes do
+    world.ip(a, "addr add 10.0.0.1/24 dev eth0")
+    world.ip(a, "link set eth0 up")
+    world.sh(a, "ping -c 2 -i 0.2 -W 1 10.0.0.2")
+    time.sleep(1.2)
+    f.p.kill()
+    f.p.wait()
+    f = world.forwarder(host)
+    assert "attached 0" in " ".join(f.do("attach 1 tap tap1 1500"))
+    f.do("attach 2 veth b 1500", "pair 1 2", "start")
+    world.sh(a, "ping -c 2 -i 0.2 -W 1 10.0.0.2")
+    assert world.ip(host, "link show tap1", check=False).returncode != 0  # no second one was made
+    f.do("detach 1")  # the port goes, and its tap with it
+    for _ in range(50):
+        if world.ip(a, "link show eth0", check=False).returncode != 0:
+            break
+        time.sleep(0.02)
+    else:
+        raise AssertionError("the tap stayed")
+    f.do("attach 1 tap tap1 1500")
+    world.ip(host, "link show tap1")
+    f.quit()
+    world.ip(host, "link show tap1")  # an orderly end is no end of the port
+
+
 def test_device_appears_later_goes_and_comes_back(world):
     host = world.namespace("host")
     b = veth_guest(world, host, "b", "10.0.0.2/24")
