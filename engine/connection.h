@@ -140,6 +140,9 @@ enum drop conn_open(struct conn_table *t, const struct conn_spec *spec, uint64_t
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);
 
+// [port lock] An adopted connection's binding has another number with the NAT of this process.
+void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice);
+
 // [port lock] Follows a packet whose entry says FLOW_TRACK, or a TCP segment with SYN, FIN or RST (s; NULL for other
 // protocols; side and sent are filled in here). Updates last_seen, state, FLOW_TRACK of both entries, class and timer;
 // packets and bytes are the caller's. The verdict is TCP's (PASS otherwise). After a believed RST and with TCP_PASS_NEW
