@@ -5,11 +5,8 @@
 
 static void begin_walk(struct context *c, struct port *port, const struct policy *policy, struct walk *w)
 {
-    *w = (struct walk){.env = &c->n->walk_env,
-                       .policy = policy,
-                       .snat = &port->snat,
-                       .port = port->index,
-                       .now_ms = now_ms(c)};
+    *w = (struct walk){
+        .env = &c->n->walk_env, .policy = policy, .snat = &port->snat, .port = port->index, .now_ms = now_ms(c)};
 }
 
 static struct tcp_segment first_segment(const struct parsed *pp)
@@ -21,8 +18,8 @@ static struct tcp_segment first_segment(const struct parsed *pp)
                                 .payload = pp->l4_payload_len};
 }
 
-static enum drop open_connection(struct context *c, struct port *port, const struct packet *p,
-                                 const struct parsed *pp, const struct walk *w, uint32_t generation, uint32_t *index)
+static enum drop open_connection(struct context *c, struct port *port, const struct packet *p, const struct parsed *pp,
+                                 const struct walk *w, uint32_t generation, uint32_t *index)
 {
     struct tcp_segment first = first_segment(pp);
     struct conn_spec spec = {.port = port->index,
@@ -108,6 +105,16 @@ static enum drop closing_reason(enum drop reason)
     return rule ? DROP_REVALIDATE_DENY : reason;
 }
 
+// Both keys stay for as long as the connection lives: a walk whose answer has another one translates to another guest
+// address than the connection began with.
+static bool same_answer(const struct node *n, const struct conn *k, const struct walk *w)
+{
+    uint8_t other = k->opener == FLOW_OUT ? FLOW_IN : FLOW_OUT;
+    const struct flow_key *answer = &w->flow[other].key;
+    return k->entry[other] == FLOW_NONE || answer->ip_version == 0 ||
+           memcmp(flow_table_entry(n->flows, k->entry[other])->key, answer, sizeof(*answer)) == 0;
+}
+
 // [port lock]
 static void judge_again(struct context *c, struct port *port, uint32_t index, uint8_t dir, struct miss *out)
 {
@@ -127,6 +134,8 @@ static void judge_again(struct context *c, struct port *port, uint32_t index, ui
     w.binding = k->nat;
     memcpy(&w.key, flow_table_entry(n->flows, k->entry[k->opener])->key, sizeof(w.key));
     out->reason = walk_flow(&w);
+    if (out->reason == DROP_NONE && !same_answer(n, k, &w))
+        out->reason = DROP_NAT_REVOKED;
     if (out->reason == DROP_NONE)
         out->reason = conn_update(n->connections, index, w.flow, generation, w.rule, w.posture_rule);
     else if (!passing_trouble(out->reason)) {

@@ -111,7 +111,8 @@ static bool make_links(struct node *n)
 
 struct node *node_create(const struct platform *platform, const struct node_config *config, uint64_t now)
 {
-    if (config->workers == 0 || config->workers > MAX_WORKERS || config->n_external > MAX_LINKS || config->max_ports < 2)
+    if (config->workers == 0 || config->workers > MAX_WORKERS || config->n_external > MAX_LINKS ||
+        config->max_ports < 2)
         return NULL;
     struct node *n = platform->env.alloc(platform->env.ctx, sizeof(*n));
     if (!n)
@@ -137,11 +138,29 @@ struct node *node_create(const struct platform *platform, const struct node_conf
     return n;
 }
 
+// Nobody reads any more: there is no grace to wait for.
+static void run_now(void *ctx, void (*fn)(void *, uint64_t), void *arg, uint64_t value)
+{
+    fn(arg, value);
+}
+
+static void free_links(struct node *n)
+{
+    for (uint32_t i = 0; i < MAX_LINKS; i++) {
+        struct neighbour *list = n->links[i].neighbours;
+        for (unsigned k = 0; list && k < NEIGHBOURS; k++)
+            for (unsigned w = 0; w < list[k].waiting; w++)
+                n->platform.packet_free(n->platform.ctx, 0, list[k].queue[w]);
+        n->env->free(n->env->ctx, list);
+    }
+}
+
 void node_destroy(struct node *n)
 {
     if (!n)
         return;
     const struct env env = *n->env;
+    n->platform.env.defer = run_now;
     drain_retired(n);
     for (uint32_t i = 1; n->ports && i < n->config.max_ports; i++) {
         if (n->ports[i].policy)
@@ -155,8 +174,7 @@ void node_destroy(struct node *n)
     slot_map_fini(&n->mac_map);
     env.free(env.ctx, n->macs);
     vpc_tables_fini(&n->tables);
-    for (uint32_t i = 0; i < MAX_LINKS; i++)
-        env.free(env.ctx, n->links[i].neighbours);
+    free_links(n);
     env.free(env.ctx, n->ports);
     env.free(env.ctx, n->workers);
     env.free(env.ctx, n);

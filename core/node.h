@@ -48,6 +48,7 @@ struct node_error {
 };
 
 struct node *node_create(const struct platform *platform, const struct node_config *config, uint64_t now);
+// After the workers have stopped and everything deferred has run.
 void node_destroy(struct node *n);
 
 // ---- Documents [control]. The document is copied; all or nothing. Same generation/epoch and same content: OK, no effect.

@@ -156,6 +156,8 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
     uint8_t dir = dir_of[origin];
     struct parsed_embedded inner;
     enum drop reason = parse_embedded(p, pp, &inner);
+    if (reason == DROP_NONE && !ip_equal(&pp->dst, &inner.src)) // errors go to who sent the quoted packet, nobody else
+        reason = DROP_ICMP_UNRELATED;
     struct flow_key sent = {.src = inner.src,
                             .dst = inner.dst,
                             .sport = inner.sport,
@@ -183,11 +185,17 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
         reason = m.reason;
         entry = m.entry;
     }
-    if (reason != DROP_NONE || entry == FLOW_NONE) {
-        drop_packet(c, port, dir, p, reason ? reason : DROP_ICMP_UNRELATED);
+    if (reason == DROP_NONE && entry == FLOW_NONE)
+        reason = DROP_ICMP_UNRELATED;
+    const struct flow_entry *e = flow_table_entry(n->flows, entry);
+    if (reason == DROP_NONE && (e->xp.flags & XP_DEC_TTL) && pp->ttl <= 1)
+        reason = DROP_TTL_EXPIRED;
+    if (reason == DROP_NONE && too_big(port, p, pp))
+        reason = DROP_TOO_BIG;
+    if (reason != DROP_NONE) { // without an answer: no error about an error
+        drop_packet(c, port, dir, p, reason);
         return (struct next_pass){0};
     }
-    const struct flow_entry *e = flow_table_entry(n->flows, entry);
     transposition_apply_icmp_error(&e->xp, &key, p, pp, &inner);
     return forward(c, port, &key, &e->xp, hash, pp->tos, p);
 }

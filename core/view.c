@@ -125,11 +125,17 @@ static void describe(struct node *n, const struct conn *k, uint32_t index, uint3
 uint32_t node_flow_next(struct node *n, uint32_t port, uint32_t after, uint64_t now, struct flow_info *out)
 {
     for (uint32_t i = conn_next(n->connections, port, after); i; i = conn_next(n->connections, port, i)) {
-        struct conn copy = *conn_get(n->connections, i);
-        if (!copy.live)
+        const struct conn *k = conn_get(n->connections, i);
+        uint32_t owner = load_relaxed(&k->port);
+        if (!port_at(n, owner))
             continue;
-        describe(n, &copy, i, (uint32_t)(now / 1000000), out);
-        return i;
+        conn_port_lock(n->connections, owner);
+        bool stands = k->live && k->port == owner; // it may have ended, and another taken its place
+        if (stands)
+            describe(n, k, i, (uint32_t)(now / 1000000), out);
+        conn_port_unlock(n->connections, owner);
+        if (stands)
+            return i;
     }
     return 0;
 }

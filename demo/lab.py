@@ -24,6 +24,7 @@ RUN = pathlib.Path("/run/nereus-demo")
 LOCK = pathlib.Path("/run/nereus-demo.lock")
 PREFIX = "nrs-"
 NETNS_ETC = pathlib.Path("/etc/netns")
+PATIENCE = 600  # seconds: two labs never run at once on a machine
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -151,10 +152,9 @@ class Lab:
         self.processes = []
         self.captures = []
         self._lock = open(LOCK, "w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LabError("another demo or namespace test is running") from None
+        if not self._try_lock():
+            print("waiting for another demo or namespace test to end", flush=True)
+            wait_for("the end of another demo or namespace test", self._try_lock, PATIENCE, 0.5)
         clean()
         (RUN / "log").mkdir(parents=True)
 
@@ -172,6 +172,13 @@ class Lab:
                 process.kill(signal.SIGTERM, timeout=3)
             clean()
         self._lock.close()
+
+    def _try_lock(self):
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     # ---- namespaces and links
 

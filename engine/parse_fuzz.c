@@ -52,7 +52,7 @@ static void rewrite(struct packet *p, const struct parsed *pp, const struct pref
     fill(&xp.src_ip, 32, &state);
     fill(&xp.src_port, 4, &state);
     xp.flags = in->flags;
-    flow_key_from_parsed(&key, pp, 1, 2, FLOW_OUT);
+    flow_key_from_parsed(&key, pp, 1, 2, FLOW_OUT, REALM_VPC);
     transposition_finish(&xp, &key);
     struct parsed_embedded inner;
     if (!(pp->flags & PARSE_ICMP_ERROR))

@@ -54,27 +54,21 @@ void slot_map_touch(struct slot_map *m, uint32_t slot);
 // Iterates linked slots; 0 at the end. Control thread.
 uint32_t slot_map_iterate(const struct slot_map *m, uint32_t after);
 
-// A fixed mixing hash for keys that no guest chooses alone (mappings come from the controller). Multiply-fold: every bit
-// of a word moves every bit of the result, also an address's last byte, which a word loaded from memory has at its top.
-static inline uint64_t slot_map_mix(uint64_t h, uint64_t word)
-{
-    unsigned __int128 product = (unsigned __int128)(h ^ word) * 0xd6e8feb86659fd93ull;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
+// A fixed mixing hash for keys that no guest chooses alone (mappings come from the controller).
 static inline uint32_t slot_map_hash(uint32_t seed, const void *bytes, size_t n)
 {
-    uint64_t h = seed * 0x9e3779b97f4a7c15ull + 1, w;
+    uint64_t h = seed * 0x9e3779b97f4a7c15ull + 1;
     const uint8_t *b = bytes;
     for (; n >= 8; n -= 8, b += 8) {
+        uint64_t w;
         __builtin_memcpy(&w, b, 8);
-        h = slot_map_mix(h, w);
+        h = (h ^ w) * 0xd6e8feb86659fd93ull;
+        h ^= h >> 32;
     }
-    w = 0;
-    for (size_t i = 0; i < n; i++)
-        w = w << 8 | b[i];
-    h = slot_map_mix(h, w ^ 0x9e3779b97f4a7c15ull);
-    return (uint32_t)(h ^ h >> 32);
+    for (; n; n--, b++)
+        h = (h ^ *b) * 0xd6e8feb86659fd93ull;
+    // The last bytes of a key stand highest in h: only the upper half of a further product depends on all of them.
+    return (uint32_t)(h * 0xd6e8feb86659fd93ull >> 32);
 }
 
 #endif

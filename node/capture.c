@@ -20,7 +20,7 @@ struct record {
     uint8_t data[];
 };
 
-struct ring { // one producer, one consumer; head and tail run free
+struct ring {                    // one producer, one consumer; head and tail run free
     CACHE_ALIGNED uint64_t head; // written by the worker
     uint64_t lost;               // written by the worker
     CACHE_ALIGNED uint64_t tail; // written by the control thread
@@ -36,7 +36,7 @@ struct capture_watcher {
     uint64_t left; // frames still to be written
     uint64_t lost;
     struct blob out;
-    size_t taken; // of `out`
+    size_t taken;                        // of `out`
     uint32_t interfaces[MAX_INTERFACES]; // port of each interface block written
     unsigned n_interfaces;
 };
@@ -106,7 +106,13 @@ void capture_put(struct capture *c, unsigned worker, uint32_t port, unsigned poi
     }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    *record = (struct record){size, captured, p->len, port, (uint16_t)point, (uint16_t)reason, 0,
+    *record = (struct record){size,
+                              captured,
+                              p->len,
+                              port,
+                              (uint16_t)point,
+                              (uint16_t)reason,
+                              0,
                               (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec};
     memcpy(record->data, p->data, captured);
     store_release(&r->head, head);

@@ -204,15 +204,18 @@ static void tshark_reads_it(void **state)
     static const uint8_t arp[42] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 3, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
     pcapng_section(&out, "test");
     pcapng_interface(&out, "web", CAPTURE_SNAP);
-    struct pcapng_frame f = {0, 1700000000123456789u, arp, sizeof(arp), sizeof(arp), PCAPNG_INBOUND, 0, "drop: spoof-arp"};
+    struct pcapng_frame f = {0,           1700000000123456789u, arp, sizeof(arp),
+                             sizeof(arp), PCAPNG_INBOUND,       0,   "drop: spoof-arp"};
     pcapng_frame(&out, &f);
     char name[] = "/tmp/nereus-pcapng-XXXXXX", command[256], line[256] = "";
     int fd = mkstemp(name);
     assert_true(fd >= 0 && write(fd, out.s, out.len) == (ssize_t)out.len);
     close(fd);
     snprintf(command, sizeof(command),
-             "tshark -r %s -T fields -e frame.interface_name -e frame.time_epoch -e frame.comment -e frame.packet_flags_direction "
-             "2>&1", name);
+             "tshark -r %s -T fields -e frame.interface_name -e frame.time_epoch -e frame.comment -e "
+             "frame.packet_flags_direction "
+             "2>&1",
+             name);
     FILE *tshark = popen(command, "r");
     assert_non_null(tshark);
     while (fgets(line, sizeof(line), tshark) && !strstr(line, "web")) // notes of its own come first

@@ -10,25 +10,28 @@
 
 #include "node/state_file.h"
 
-const char options_usage[] =
-    "usage: nereusd [options]\n"
-    "  -c, --config FILE      configuration (" CONFIG_PATH ")\n"
-    "  -s, --socket PATH      UNIX socket of the API\n"
-    "      --run-dir DIR      what outlives the process\n"
-    "      --state-dir DIR    what outlives the machine's restart\n"
-    "  -l, --log-level LEVEL  debug, info, warn or error (info)\n"
-    "      --check            check the configuration and exit\n"
-    "  -V, --version          print the version and exit\n"
-    "  -h, --help             print this and exit\n";
+const char options_usage[] = "usage: nereusd [options]\n"
+                             "  -c, --config FILE      configuration (" CONFIG_PATH ")\n"
+                             "  -s, --socket PATH      UNIX socket of the API\n"
+                             "      --run-dir DIR      what outlives the process\n"
+                             "      --state-dir DIR    what outlives the machine's restart\n"
+                             "  -l, --log-level LEVEL  debug, info, warn or error (info)\n"
+                             "      --check            check the configuration and exit\n"
+                             "  -V, --version          print the version and exit\n"
+                             "  -h, --help             print this and exit\n";
 
 bool options_parse(struct options *o, int argc, char **argv, char *error, size_t size)
 {
     enum { RUN_DIR = 256, STATE_DIR, CHECK };
     static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},     {"socket", required_argument, NULL, 's'},
-        {"run-dir", required_argument, NULL, RUN_DIR}, {"state-dir", required_argument, NULL, STATE_DIR},
-        {"log-level", required_argument, NULL, 'l'},  {"check", no_argument, NULL, CHECK},
-        {"version", no_argument, NULL, 'V'},          {"help", no_argument, NULL, 'h'},
+        {"config", required_argument, NULL, 'c'},
+        {"socket", required_argument, NULL, 's'},
+        {"run-dir", required_argument, NULL, RUN_DIR},
+        {"state-dir", required_argument, NULL, STATE_DIR},
+        {"log-level", required_argument, NULL, 'l'},
+        {"check", no_argument, NULL, CHECK},
+        {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     *o = (struct options){.config = CONFIG_PATH, .log_level = LOG_INFO};
@@ -37,13 +40,27 @@ bool options_parse(struct options *o, int argc, char **argv, char *error, size_t
     for (int c; (c = getopt_long(argc, argv, ":c:s:l:Vh", options, NULL)) != -1;) {
         int level;
         switch (c) {
-        case 'c': o->config = optarg; break;
-        case 's': o->socket = optarg; break;
-        case RUN_DIR: o->run_dir = optarg; break;
-        case STATE_DIR: o->state_dir = optarg; break;
-        case CHECK: o->check = true; break;
-        case 'V': o->version = true; break;
-        case 'h': o->help = true; break;
+        case 'c':
+            o->config = optarg;
+            break;
+        case 's':
+            o->socket = optarg;
+            break;
+        case RUN_DIR:
+            o->run_dir = optarg;
+            break;
+        case STATE_DIR:
+            o->state_dir = optarg;
+            break;
+        case CHECK:
+            o->check = true;
+            break;
+        case 'V':
+            o->version = true;
+            break;
+        case 'h':
+            o->help = true;
+            break;
         case 'l':
             level = log_level_parse(optarg);
             if (level < 0) {

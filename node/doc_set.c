@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The first document whose key is not less than `key` (or, with `after`, greater). links[level], when asked for, is what
-// points there on that level.
+// The first document whose key is not less than `key` (or, with `after`, greater). links[level], when asked for, is
+// what points there on that level.
 static struct doc *find(const struct doc_set *s, const char *key, bool after, struct doc ***links)
 {
     struct doc *const *at = s->first;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MPL-2.0
-// doc_set.h: accepted documents of one kind, in memory: key -> canonical JSON text, ordered by key (strcmp), so that a list
-// can page by the last key it gave. A skip list: 65,536 documents in any order go in within a fraction of a second.
-// Control thread only.
+// doc_set.h: accepted documents of one kind, in memory: key -> canonical JSON text, ordered by key (strcmp), so that a
+// list can page by the last key it gave. A skip list: 65,536 documents in any order go in within a fraction of a
+// second. Control thread only.
 #ifndef NEREUS_NODE_DOC_SET_H
 #define NEREUS_NODE_DOC_SET_H
 

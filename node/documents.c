@@ -89,7 +89,8 @@ const struct document_kind document_kinds[STORE_JOURNALS] = {
                          put_edge_set, NULL},
 };
 
-enum document_result document_apply(struct daemon *d, struct store_batch *batch, const void *value, struct node_error *e)
+enum document_result document_apply(struct daemon *d, struct store_batch *batch, const void *value,
+                                    struct node_error *e)
 {
     const struct document_kind *kind = &document_kinds[batch->kind];
     char key[DOC_KEY_MAX];

@@ -8,7 +8,7 @@
 #include "node/daemon.h"
 
 struct document_kind {
-    const char *noun; // in sentences: "mapping"
+    const char *noun;            // in sentences: "mapping"
     enum api_resource one, list; // list: API_RESOURCES when there is no call for many
     size_t size;                 // of the struct
     void (*key)(const void *value, char key[DOC_KEY_MAX]);
@@ -19,9 +19,11 @@ extern const struct document_kind document_kinds[STORE_JOURNALS]; // by enum sto
 
 enum document_result { DOCUMENT_APPLIED, DOCUMENT_UNCHANGED, DOCUMENT_STALE, DOCUMENT_REFUSED };
 // Gives one document to the dataplane and, when it took it and it is new, to the batch.
-enum document_result document_apply(struct daemon *d, struct store_batch *batch, const void *value, struct node_error *e);
+enum document_result document_apply(struct daemon *d, struct store_batch *batch, const void *value,
+                                    struct node_error *e);
 
-// At start: everything in the store goes to the dataplane, blueprints last. What it refuses stays stored and is reported.
+// At start: everything in the store goes to the dataplane, blueprints last. What it refuses stays stored and is
+// reported.
 void documents_restore(struct daemon *d);
 
 void mapping_key(uint32_t vni, const struct ip_addr *ip, char key[DOC_KEY_MAX]);

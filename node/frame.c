@@ -29,12 +29,16 @@ static void write_ethernet(uint8_t *f, const struct blueprint *b, bool out, bool
 static uint32_t l4_header(const struct trace_packet *t)
 {
     switch (t->proto) {
-    case TCP: return 20;
+    case TCP:
+        return 20;
     case UDP:
     case ICMP:
-    case ICMP6: return 8;
-    case SCTP: return 12;
-    default: return 0;
+    case ICMP6:
+        return 8;
+    case SCTP:
+        return 12;
+    default:
+        return 0;
     }
 }
 

@@ -8,8 +8,8 @@
 
 #define FRAME_MAX 9216
 
-// Writes the frame for packet `t` that enters port `b` in direction `out` (from the guest) or not. Returns its length, 0
-// when it cannot be: *why says so.
+// Writes the frame for packet `t` that enters port `b` in direction `out` (from the guest) or not. Returns its length,
+// 0 when it cannot be: *why says so.
 uint32_t frame_make(const struct blueprint *b, const struct trace_packet *t, bool out, uint8_t frame[FRAME_MAX],
                     const char **why);
 

@@ -23,9 +23,15 @@ static void described_packets_parse_as_described(void **state)
     for (int v4 = 0; v4 < 2; v4++) {
         for (size_t i = 0; i < ARRAY_LEN(protocols); i++) {
             for (int out = 0; out < 2; out++) {
-                struct trace_packet t = {.has_src = !out, .src = v4 ? peer4 : peer6, .dst = v4 ? peer4 : peer6,
-                                         .proto = protocols[i], .sport = 1234, .dport = 80, .flags = 2,
-                                         .has_length = true, .length = 301};
+                struct trace_packet t = {.has_src = !out,
+                                         .src = v4 ? peer4 : peer6,
+                                         .dst = v4 ? peer4 : peer6,
+                                         .proto = protocols[i],
+                                         .sport = 1234,
+                                         .dport = 80,
+                                         .flags = 2,
+                                         .has_length = true,
+                                         .length = 301};
                 if (!out)
                     t.dst = own[!v4];
                 uint8_t frame[FRAME_MAX + 2048];

@@ -119,8 +119,12 @@ static void take_body(struct request *r, const char *data, size_t len)
         blob_add(&r->body, data, len);
 }
 
-static bool announced_too_large(struct request *r)
+// A client that waits for "100 Continue" hears at once that its body is too large. Others are sending already: theirs
+// is read and thrown away, for many clients do not read an answer before they have sent everything.
+static bool refuse_early(struct request *r)
 {
+    if (!MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT))
+        return false;
     const char *length = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t n;
     return length && (!parse_number(length, UINT64_MAX, &n) || n > HTTP_BODY_MAX);
@@ -141,7 +145,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         if (!r)
             return MHD_NO;
         r->route = find_route(r, method, url, &other_method);
-        if (!announced_too_large(r))
+        if (!refuse_early(r))
             return MHD_YES;
         too_large(r);
         return send_answer(r);
@@ -255,8 +259,8 @@ struct http_server *http_start(struct daemon *d, char *error, size_t size)
     s->d = d;
     s->listener = fd;
     snprintf(s->path, sizeof(s->path), "%s", d->config->socket);
-    s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
-                              MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+    s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
+                              s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
                               MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
                               MHD_OPTION_CONNECTION_LIMIT, MAX_CLIENTS, MHD_OPTION_END);
     const union MHD_DaemonInfo *info = s->mhd ? MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;

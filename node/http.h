@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MPL-2.0
 // http.h: the API server: one table of routes (http_routes.c), one handler each, all on the control thread.
 //
-// A handler reads the request, does its work and says the answer with one of the answer_* calls. The body is whole when a
-// handler runs. What no handler answers is a problem document (RFC 9457).
+// A handler reads the request, does its work and says the answer with one of the answer_* calls. The body is whole when
+// a handler runs. What no handler answers is a problem document (RFC 9457).
 #ifndef NEREUS_NODE_HTTP_H
 #define NEREUS_NODE_HTTP_H
 

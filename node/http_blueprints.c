@@ -67,9 +67,8 @@ static void apply(struct request *r, const struct api_document *document)
         return;
     }
     bool changed = !port || !same_document(&old, b);
-    // An unchanged document is already stored; its text may differ in nothing but the order of its members.
-    if ((changed || !store_get(&r->d->store, STORE_BLUEPRINTS, key)) &&
-        !store_blueprint_put(&r->d->store, key, document->text, document->text_len)) {
+    // Also when nothing changed: a former attempt may have been applied and not saved. Equal text is not written again.
+    if (!store_blueprint_put(&r->d->store, key, document->text, document->text_len)) {
         problem_not_saved(r);
         return;
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MPL-2.0
-// GET /v1/capture: pcapng, streamed until the client hangs up, `count` frames were sent or `seconds` are over. While any
-// client watches, a timer of the control loop drains the workers' rings; a client with nothing to read is suspended.
+// GET /v1/capture: pcapng, streamed until the client hangs up, `count` frames were sent or `seconds` are over. While
+// any client watches, a timer of the control loop drains the workers' rings; a client with nothing to read is
+// suspended.
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -21,7 +23,7 @@ struct stream {
     struct capture_watcher *watcher;
     struct MHD_Connection *connection;
     uint64_t deadline; // ns; 0 = none
-    bool suspended;
+    bool suspended, hung_up;
 };
 
 static void set_timer(struct daemon *d)
@@ -51,6 +53,14 @@ static void resume(struct stream *s)
     }
 }
 
+// libmicrohttpd does not look at a suspended connection: a client that went away must be noticed here.
+static bool hung_up(const struct stream *s)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(s->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd p = {.fd = info ? info->connect_fd : -1};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
+}
+
 static void on_timer(void *ctx)
 {
     struct daemon *d = ctx;
@@ -58,14 +68,18 @@ static void on_timer(void *ctx)
     if (read(d->capture_timer.fd, &ticks, sizeof(ticks)) < 0)
         return;
     capture_drain(d->capture);
-    for (struct stream *s = d->streams; s; s = s->next)
-        if (capture_pending(s->watcher) || over(s))
+    for (struct stream *s = d->streams; s; s = s->next) {
+        s->hung_up = hung_up(s);
+        if (capture_pending(s->watcher) || over(s) || s->hung_up)
             resume(s);
+    }
 }
 
 static ssize_t read_stream(void *ctx, uint64_t position, char *out, size_t size)
 {
     struct stream *s = ctx;
+    if (s->hung_up)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
     size_t n = capture_read(s->watcher, out, size);
     if (n)
         return (ssize_t)n;
@@ -109,12 +123,9 @@ static bool parse_points(const char *text, unsigned *points)
     static const struct {
         const char *word;
         unsigned bit;
-    } words[] = {{"from-guest", CAPTURE_FROM_GUEST},
-                 {"to-guest", CAPTURE_TO_GUEST},
-                 {"drop", CAPTURE_DROP},
-                 {"to-underlay", CAPTURE_TO_UNDERLAY},
-                 {"from-underlay", CAPTURE_FROM_UNDERLAY},
-                 {"all", CAPTURE_POINTS}};
+    } words[] = {
+        {"from-guest", CAPTURE_FROM_GUEST},   {"to-guest", CAPTURE_TO_GUEST},           {"drop", CAPTURE_DROP},
+        {"to-underlay", CAPTURE_TO_UNDERLAY}, {"from-underlay", CAPTURE_FROM_UNDERLAY}, {"all", CAPTURE_POINTS}};
     *points = 0;
     while (*text) {
         size_t len = strcspn(text, ","), i = 0;
@@ -179,8 +190,13 @@ void get_capture(struct request *r)
         free(s);
         return;
     }
-    *s = (struct stream){r->d->streams, r->d, watcher, r->connection,
-                         q.seconds ? daemon_now() + q.seconds * 1000000000u : 0, false};
+    *s = (struct stream){
+        .next = r->d->streams,
+        .d = r->d,
+        .watcher = watcher,
+        .connection = r->connection,
+        .deadline = q.seconds ? daemon_now() + q.seconds * 1000000000u : 0,
+    };
     r->d->streams = s;
     r->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 65536, read_stream, s, end_stream);
     if (!r->response) {

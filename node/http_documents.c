@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/json/text.h"
 #include "node/documents.h"
@@ -74,8 +75,9 @@ static void post_many(struct request *r, enum store_kind kind)
     } else if (!saved) {
         problem_not_saved(r);
     } else {
-        answer_json(r, 200, json_pack("{si,si,si}", "applied", counts[DOCUMENT_APPLIED], "unchanged",
-                                      counts[DOCUMENT_UNCHANGED], "stale", counts[DOCUMENT_STALE]));
+        answer_json(r, 200,
+                    json_pack("{si,si,si}", "applied", counts[DOCUMENT_APPLIED], "unchanged",
+                              counts[DOCUMENT_UNCHANGED], "stale", counts[DOCUMENT_STALE]));
     }
     api_document_free(document);
 }
@@ -209,6 +211,42 @@ void list_address_sets(struct request *r)
     list(r, STORE_ADDRESS_SETS, "");
 }
 
+static bool rules_name_set(const struct blueprint_rule *rules, uint32_t n, const struct uuid *set)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (rules[i].remote.kind == BLUEPRINT_REMOTE_SET && uuid_equal(&rules[i].remote.set, set))
+            return true;
+    return false;
+}
+
+// A port whose blueprint names the set; NULL when there is none.
+static const struct blueprint *user_of_set(struct node *n, const struct uuid *set)
+{
+    for (uint32_t port = node_port_next(n, 0); port; port = node_port_next(n, port)) {
+        const struct blueprint *b = node_blueprint(n, port);
+        if (b && (rules_name_set(b->firewall.rules, b->firewall.n_rules, set) ||
+                  rules_name_set(b->posture.in, b->posture.n_in, set) ||
+                  rules_name_set(b->posture.out, b->posture.n_out, set)))
+            return b;
+    }
+    return NULL;
+}
+
+// The policy of a blueprint that was just replaced or removed holds its sets until the last worker has left it: some
+// milliseconds at most, for which this waits.
+static bool delete_unused_set(struct node *n, const struct uuid *id, struct node_error *e)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int tries = 0; tries < 200; tries++) {
+        if (node_address_set_delete(n, id, e))
+            return true;
+        if (e->code != NODE_CONFLICT)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 void delete_address_set(struct request *r)
 {
     struct uuid id;
@@ -216,8 +254,15 @@ void delete_address_set(struct request *r)
     struct node_error e = {0};
     if (!path_set(r, &id, key))
         return;
+    const struct blueprint *user = user_of_set(r->d->node, &id);
+    if (user) {
+        char port[UUID_TEXT];
+        uuid_to_text(&user->port, port);
+        problem(r, 409, "conflict", "the blueprint of port %s (%.64s) names this address set", port, user->name);
+        return;
+    }
     bool stored = store_get(&r->d->store, STORE_ADDRESS_SETS, key) != NULL;
-    if (!node_address_set_delete(r->d->node, &id, &e) && !(e.code == NODE_NOT_FOUND && stored)) {
+    if (!delete_unused_set(r->d->node, &id, &e) && !(e.code == NODE_NOT_FOUND && stored)) {
         problem_node(r, &e);
         return;
     }

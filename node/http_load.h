@@ -8,7 +8,7 @@
 
 struct api_document *request_load(struct request *r, enum api_resource resource); // the body
 bool request_uuid(struct request *r, unsigned parameter, struct uuid *out);
-uint32_t request_port(struct request *r, unsigned parameter);              // index of a port that exists
-bool request_query_port(struct request *r, uint32_t *port);                // ?port=, 0 when absent
+uint32_t request_port(struct request *r, unsigned parameter); // index of a port that exists
+bool request_query_port(struct request *r, uint32_t *port);   // ?port=, 0 when absent
 
 #endif

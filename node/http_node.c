@@ -22,11 +22,12 @@ void get_health(struct request *r)
     struct node_sum sum = node_sum(d->node);
     json_t *problems = problems_of(d);
     const char *status = d->stopping ? "stopping" : json_array_size(problems) ? "degraded" : "ok";
-    answer_json(r, 200, json_pack("{ss,ss,ss,sI,sI,sI,sI,sI,so}", "status", status, "version", NEREUS_VERSION, "node",
-                                  d->config->node, "uptime_s", (json_int_t)((daemon_now() - d->started) / 1000000000u),
-                                  "ports", (json_int_t)sum.ports, "connections", (json_int_t)sum.connections, "mappings",
-                                  (json_int_t)node_mapping_count(d->node), "adopted", (json_int_t)d->adopted, "problems",
-                                  problems));
+    answer_json(r, 200,
+                json_pack("{ss,ss,ss,sI,sI,sI,sI,sI,so}", "status", status, "version", NEREUS_VERSION, "node",
+                          d->config->node, "uptime_s", (json_int_t)((daemon_now() - d->started) / 1000000000u), "ports",
+                          (json_int_t)sum.ports, "connections", (json_int_t)sum.connections, "mappings",
+                          (json_int_t)node_mapping_count(d->node), "adopted", (json_int_t)d->adopted, "problems",
+                          problems));
 }
 
 static void answer_word(struct request *r, bool good)
@@ -50,8 +51,9 @@ void get_readyz(struct request *r)
 
 void get_version(struct request *r)
 {
-    answer_json(r, 200, json_pack("{ss,si,si,s[ssssss]}", "version", NEREUS_VERSION, "api", 1, "schema", STATE_SCHEMA,
-                                  "capabilities", "vpc", "metadata", "trace", "capture", "external", "flows"));
+    answer_json(r, 200,
+                json_pack("{ss,si,si,s[ssssss]}", "version", NEREUS_VERSION, "api", 1, "schema", STATE_SCHEMA,
+                          "capabilities", "vpc", "metadata", "trace", "capture", "external", "flows"));
 }
 
 void get_counters(struct request *r)
@@ -59,8 +61,8 @@ void get_counters(struct request *r)
     struct node_counters node;
     struct node_sum sum = node_sum(r->d->node);
     node_counters(r->d->node, &node);
-    answer_json(r, 200, json_pack("{so,so}", "node", view_node_counters(&node), "ports",
-                                  view_port_counters(&sum.counters)));
+    answer_json(r, 200,
+                json_pack("{so,so}", "node", view_node_counters(&node), "ports", view_port_counters(&sum.counters)));
 }
 
 void get_drop_reasons(struct request *r)

@@ -3,9 +3,9 @@
 // address sets). Appending costs one write and one fdatasync for a whole batch; when most records are
 // superseded the owner has it rewritten from memory (temporary file, rename).
 //
-// Form: `nereus-journal 1 <kind>`, then a line per record: 16 hex digits of the SHA-256 of the rest, a space, `+` and the
-// document or `-` and the key. An unfinished last line was never acknowledged: kill -9 in the middle of an append leaves
-// one, and it is cut off. Any other line that does not fit its checksum is damage: the file is kept aside, the
+// Form: `nereus-journal 1 <kind>`, then a line per record: 16 hex digits of the SHA-256 of the rest, a space, `+` and
+// the document or `-` and the key. An unfinished last line was never acknowledged: kill -9 in the middle of an append
+// leaves one, and it is cut off. Any other line that does not fit its checksum is damage: the file is kept aside, the
 // records before and after the damage are good.
 #ifndef NEREUS_NODE_JOURNAL_H
 #define NEREUS_NODE_JOURNAL_H

@@ -84,8 +84,8 @@ static void appended_records_come_back_in_order(void **state)
     journal_close(&j);
 }
 
-// kill -9 in the middle of an append leaves a prefix of the file: the whole records in it are there, nothing else, and the
-// file takes further records.
+// kill -9 in the middle of an append leaves a prefix of the file: the whole records in it are there, nothing else, and
+// the file takes further records.
 static void a_prefix_of_the_file_gives_a_prefix_of_the_records(void **state)
 {
     char bytes[4096], all[4096];
@@ -188,8 +188,8 @@ int main(void)
         {"appended records come back in order", appended_records_come_back_in_order, setup, teardown, NULL},
         {"a prefix of the file gives a prefix of the records, cut at every byte",
          a_prefix_of_the_file_gives_a_prefix_of_the_records, setup, teardown, NULL},
-        {"every flipped byte is seen, and costs one line at most", every_flipped_byte_is_seen_and_costs_one_record_at_most,
-         setup, teardown, NULL},
+        {"every flipped byte is seen, and costs one line at most",
+         every_flipped_byte_is_seen_and_costs_one_record_at_most, setup, teardown, NULL},
         {"a damaged header loses no record", a_damaged_header_loses_no_record, setup, teardown, NULL},
         {"a newer schema is refused and left alone", a_newer_schema_is_refused_and_left_alone, setup, teardown, NULL},
         {"a failed append leaves the file as it was", a_failed_append_leaves_the_file_as_it_was, setup, teardown, NULL},

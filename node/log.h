@@ -10,8 +10,7 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level level);
 int log_level_parse(const char *name); // -1: no such level
-void log_line(enum log_level level, const char *message, const char *pairs, ...)
-    __attribute__((format(printf, 3, 4)));
+void log_line(enum log_level level, const char *message, const char *pairs, ...) __attribute__((format(printf, 3, 4)));
 
 // "text" in double quotes, with quotes, backslashes and control characters escaped, cut to fit.
 struct log_text {

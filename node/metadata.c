@@ -136,8 +136,8 @@ static void overlay(json_t *under, json_t *over, int depth)
     }
 }
 
-// {"name": "ssh-..."}, ["ssh-..."] or {"0": {"openssh-key": "ssh-..."}} -> {"0": {"_name": ..., "openssh-key": ...}}: the
-// form in which EC2 shows keys.
+// {"name": "ssh-..."}, ["ssh-..."] or {"0": {"openssh-key": "ssh-..."}} -> {"0": {"_name": ..., "openssh-key": ...}}:
+// the form in which EC2 shows keys.
 static void number_keys(json_t *tree)
 {
     json_t *keys = json_object_get(tree, "public-keys");
@@ -148,7 +148,8 @@ static void number_keys(json_t *tree)
         for (; n < json_array_size(keys); n++) {
             snprintf(number, sizeof(number), "%zu", n);
             json_t *key = json_array_get(keys, n);
-            json_object_set_new(numbered, number, json_pack("{so,sO}", "_name", json_sprintf("key%zu", n), "openssh-key", key));
+            json_object_set_new(numbered, number,
+                                json_pack("{so,sO}", "_name", json_sprintf("key%zu", n), "openssh-key", key));
         }
     }
     const char *name;
@@ -160,8 +161,9 @@ static void number_keys(json_t *tree)
             continue;
         snprintf(number, sizeof(number), "%zu", n++);
         bool named = json_is_string(key); // else it has a number for a name already
-        json_object_set_new(numbered, number, json_pack("{so,sO}", "_name", json_sprintf("%s%s", named ? "" : "key", name),
-                                                        "openssh-key", text));
+        json_object_set_new(
+            numbered, number,
+            json_pack("{so,sO}", "_name", json_sprintf("%s%s", named ? "" : "key", name), "openssh-key", text));
     }
     if (n)
         json_object_set(tree, "public-keys", numbered);
@@ -177,12 +179,11 @@ static const char *string_at(json_t *tree, const char *key, const char *otherwis
 static json_t *identity_document(json_t *meta_data)
 {
     json_t *placement = json_object_get(meta_data, "placement");
-    json_t *document = json_pack("{ss,ss,ss,ss,ss,ss}", "version", "2017-09-30", "instanceId",
-                                 string_at(meta_data, "instance-id", ""), "privateIp",
-                                 string_at(meta_data, "local-ipv4", ""), "availabilityZone",
-                                 string_at(placement, "availability-zone", ""), "region",
-                                 string_at(placement, "region", "default"), "accountId",
-                                 string_at(meta_data, "account-id", ""));
+    json_t *document =
+        json_pack("{ss,ss,ss,ss,ss,ss}", "version", "2017-09-30", "instanceId", string_at(meta_data, "instance-id", ""),
+                  "privateIp", string_at(meta_data, "local-ipv4", ""), "availabilityZone",
+                  string_at(placement, "availability-zone", ""), "region", string_at(placement, "region", "default"),
+                  "accountId", string_at(meta_data, "account-id", ""));
     char *text = document ? json_dumps(document, JSON_INDENT(2)) : NULL;
     json_t *leaf = text ? json_string(text) : NULL;
     free(text);

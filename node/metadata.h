@@ -2,9 +2,10 @@
 // metadata.h: what a guest reads at 169.254.169.254, apart from HTTP: the tree of EC2's metadata service, made
 // from the port's blueprint, and session tokens (IMDSv2).
 //
-// `metadata.document` of the blueprint is an object with any of: "meta-data" (an object laid over the defaults, member by
-// member; null removes one), "user-data" (a string), "dynamic" (likewise an object). Any other member is taken as one of
-// meta-data. "public-keys" may be a list of keys, an object name -> key, or EC2's numbered form, in which it is shown.
+// `metadata.document` of the blueprint is an object with any of: "meta-data" (an object laid over the defaults, member
+// by member; null removes one), "user-data" (a string), "dynamic" (likewise an object). Any other member is taken as
+// one of meta-data. "public-keys" may be a list of keys, an object name -> key, or EC2's numbered form, in which it is
+// shown.
 #ifndef NEREUS_NODE_METADATA_H
 #define NEREUS_NODE_METADATA_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MPL-2.0
-// metadata_http.h: the metadata service: an HTTP server inside the namespace of the service tap. Who asks is told by the
-// peer address alone, which the dataplane gave (node_metadata_port) and no guest can choose.
+// metadata_http.h: the metadata service: an HTTP server inside the namespace of the service tap. Who asks is told by
+// the peer address alone, which the dataplane gave (node_metadata_port) and no guest can choose.
 //
-// Guests are hostile: header size, connections in all and per port and idle time are bounded, bodies are thrown away, and
-// nothing here waits for anyone.
+// Guests are hostile: header size, connections in all and per port and idle time are bounded, bodies are thrown away,
+// and nothing here waits for anyone.
 #ifndef NEREUS_NODE_METADATA_HTTP_H
 #define NEREUS_NODE_METADATA_HTTP_H
 

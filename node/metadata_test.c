@@ -9,8 +9,8 @@
 
 #include "node/metadata.h"
 
-static const struct ip_addr addresses[] = {
-    {.b = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 3}}, {.b = {0xfd, 0, 0, 0x10, [15] = 3}}};
+static const struct ip_addr addresses[] = {{.b = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 3}},
+                                           {.b = {0xfd, 0, 0, 0x10, [15] = 3}}};
 static const struct ip_prefix subnets[] = {{{.b = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 0}}, 120}};
 static const struct blueprint_floating floating[] = {
     {.external = {.b = {[10] = 0xff, [11] = 0xff, 198, 51, 100, 7}}, .internal = {.b = {0}}}};
@@ -21,7 +21,9 @@ static struct blueprint example(const char *document)
         .port = {.b = {0x01, 0x93, [15] = 0x42}},
         .name = "web",
         .l2 = {.mac = {{2, 0, 0, 0, 0, 3}}, .addresses = addresses, .n_addresses = 2},
-        .gateway = {.subnets = subnets, .n_subnets = 1, .dhcp4 = {.hostname = "web-1"},
+        .gateway = {.subnets = subnets,
+                    .n_subnets = 1,
+                    .dhcp4 = {.hostname = "web-1"},
                     .metadata = {.enabled = true, .document = document}},
         .nat = {.floating = floating, .n_floating = 1},
     };
@@ -156,8 +158,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         {"T7 defaults come from the blueprint", defaults_come_from_the_blueprint, NULL, NULL, NULL},
         {"the document overrides, extends and removes", the_document_overrides_extends_and_removes, NULL, NULL, NULL},
-        {"slashes and versions do not matter, unknown names do", slashes_and_versions_do_not_matter_unknown_names_do, NULL,
-         NULL, NULL},
+        {"slashes and versions do not matter, unknown names do", slashes_and_versions_do_not_matter_unknown_names_do,
+         NULL, NULL, NULL},
         {"public keys are numbered", public_keys_are_numbered, NULL, NULL, NULL},
         {"members beside meta-data belong to it", members_beside_meta_data_belong_to_it, NULL, NULL, NULL},
         {"the identity document is JSON", the_identity_document_is_json, NULL, NULL, NULL},

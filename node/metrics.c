@@ -37,7 +37,7 @@ static void gauge(struct blob *out, const char *name, const char *help, uint64_t
 
 // ---- Families that have series per port
 
-struct port { // read once, shown in several families
+struct port {         // read once, shown in several families
     char labels[512]; // port="...",name="..."
     struct node_port_status status;
     bool attached;
@@ -82,8 +82,8 @@ static void packets(struct blob *out, const struct port *p, size_t n)
                 {"consumed", c->consumed[dir]}, {"generated", c->generated[dir]},
             };
             for (size_t row = 0; row < ARRAY_LEN(rows); row++)
-                blob_printf(out, "nereus_port_packets_total{%s,direction=\"%s\",result=\"%s\"} %" PRIu64 "\n", p[i].labels,
-                            directions[dir], rows[row].result, rows[row].value);
+                blob_printf(out, "nereus_port_packets_total{%s,direction=\"%s\",result=\"%s\"} %" PRIu64 "\n",
+                            p[i].labels, directions[dir], rows[row].result, rows[row].value);
         }
     }
 }
@@ -185,10 +185,12 @@ static void links(struct daemon *d, struct blob *out)
 {
     struct node_counters c;
     node_counters(d->node, &c);
-    const struct row underlay[] = {{"received", c.underlay_received}, {"to_port", c.underlay_to_port},
-                                   {"forwarded", c.underlay_forwarded}};
-    const struct row external[] = {{"received", c.external_received}, {"to_port", c.external_to_port},
-                                   {"forwarded", c.external_forwarded}, {"answered", c.external_answered},
+    const struct row underlay[] = {
+        {"received", c.underlay_received}, {"to_port", c.underlay_to_port}, {"forwarded", c.underlay_forwarded}};
+    const struct row external[] = {{"received", c.external_received},
+                                   {"to_port", c.external_to_port},
+                                   {"forwarded", c.external_forwarded},
+                                   {"answered", c.external_answered},
                                    {"sent", c.external_sent}};
     const struct row service[] = {{"received", c.service_received}, {"to_port", c.service_to_port}};
     results(out, "nereus_underlay_packets", "Geneve packets", underlay, ARRAY_LEN(underlay));

@@ -9,15 +9,24 @@
 static const char *title_of(unsigned status)
 {
     switch (status) {
-    case 400: return "Malformed request";
-    case 404: return "Not found";
-    case 405: return "Method not allowed";
-    case 409: return "Conflict";
-    case 413: return "Too large";
-    case 422: return "Invalid document";
-    case 503: return "Unavailable";
-    case 507: return "Limit reached";
-    default: return "Internal error";
+    case 400:
+        return "Malformed request";
+    case 404:
+        return "Not found";
+    case 405:
+        return "Method not allowed";
+    case 409:
+        return "Conflict";
+    case 413:
+        return "Too large";
+    case 422:
+        return "Invalid document";
+    case 503:
+        return "Unavailable";
+    case 507:
+        return "Limit reached";
+    default:
+        return "Internal error";
     }
 }
 
@@ -48,20 +57,20 @@ void problem_node(struct request *r, const struct node_error *e)
         unsigned status;
         const char *slug;
     } codes[] = {
-        [NODE_OK] = {500, "internal"},          [NODE_INVALID] = {422, "invalid"},
-        [NODE_STALE] = {409, "stale"},          [NODE_CONFLICT] = {409, "conflict"},
-        [NODE_NOT_FOUND] = {404, "not-found"},  [NODE_LIMIT] = {507, "limit"},
+        [NODE_OK] = {500, "internal"},       [NODE_INVALID] = {422, "invalid"},     [NODE_STALE] = {409, "stale"},
+        [NODE_CONFLICT] = {409, "conflict"}, [NODE_NOT_FOUND] = {404, "not-found"}, [NODE_LIMIT] = {507, "limit"},
         [NODE_DEVICE] = {422, "device"},
     };
     unsigned code = (unsigned)e->code < ARRAY_LEN(codes) ? (unsigned)e->code : NODE_OK;
     json_t *errors = json_array();
     if (code == NODE_INVALID || e->pointer[0])
-        json_array_append_new(errors, json_pack("{ss,ss,ss}", "pointer", e->pointer, "code", codes[code].slug, "detail",
-                                                e->text));
+        json_array_append_new(
+            errors, json_pack("{ss,ss,ss}", "pointer", e->pointer, "code", codes[code].slug, "detail", e->text));
     problem_errors(r, codes[code].status, codes[code].slug, e->text, errors);
 }
 
 void problem_not_saved(struct request *r)
 {
-    problem(r, 500, "not-saved", "applied, but not written to the state directory (%s): send it again", strerror(errno));
+    problem(r, 500, "not-saved", "applied, but not written to the state directory (%s): send it again",
+            strerror(errno));
 }

@@ -11,6 +11,6 @@ void problem(struct request *r, unsigned status, const char *slug, const char *d
 // With errors [{pointer, code, detail}], taken over.
 void problem_errors(struct request *r, unsigned status, const char *slug, const char *detail, json_t *errors);
 void problem_node(struct request *r, const struct node_error *e); // what the dataplane refused
-void problem_not_saved(struct request *r);                         // errno of a store_* call
+void problem_not_saved(struct request *r);                        // errno of a store_* call
 
 #endif

@@ -15,8 +15,10 @@
 #include "node/log.h"
 
 static const char *const kind_names[STORE_KINDS] = {
-    [STORE_ADDRESS_SETS] = "address-sets",           [STORE_MAPPINGS] = "mappings",
-    [STORE_EXTERNAL_MAPPINGS] = "external-mappings", [STORE_EDGE_SETS] = "edge-sets",
+    [STORE_ADDRESS_SETS] = "address-sets",
+    [STORE_MAPPINGS] = "mappings",
+    [STORE_EXTERNAL_MAPPINGS] = "external-mappings",
+    [STORE_EDGE_SETS] = "edge-sets",
     [STORE_BLUEPRINTS] = "blueprints",
 };
 
@@ -252,7 +254,8 @@ bool store_blueprint_put(struct store *s, const char *key, const char *text, siz
         return true;
     char name[DOC_KEY_MAX + 8];
     snprintf(name, sizeof(name), "%s.json", key);
-    bool ok = state_file_write(s->ports_dir, name, text, len) && doc_set_put(&s->docs[STORE_BLUEPRINTS], key, text, len);
+    bool ok =
+        state_file_write(s->ports_dir, name, text, len) && doc_set_put(&s->docs[STORE_BLUEPRINTS], key, text, len);
     return written(s, ok, name);
 }
 

@@ -247,11 +247,12 @@ int main(void)
          a_newer_schema_stops_the_daemon_and_nothing_is_touched, setup, teardown, NULL},
         {"a journal that is mostly superseded is rewritten", a_journal_that_is_mostly_superseded_is_rewritten, setup,
          teardown, NULL},
-        {"65,536 mappings in one batch cost one write", many_mappings_in_one_batch_cost_one_write, setup, teardown, NULL},
+        {"65,536 mappings in one batch cost one write", many_mappings_in_one_batch_cost_one_write, setup, teardown,
+         NULL},
         {"a failed write is told, and the next one repairs", a_failed_write_is_told_and_the_next_one_repairs, setup,
          teardown, NULL},
-        {"T80 kill -9 at any instant loses nothing acknowledged", kill_9_at_any_instant_loses_nothing_acknowledged, setup,
-         teardown, NULL},
+        {"T80 kill -9 at any instant loses nothing acknowledged", kill_9_at_any_instant_loses_nothing_acknowledged,
+         setup, teardown, NULL},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

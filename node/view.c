@@ -91,9 +91,9 @@ void view_port_name(void *daemon, uint32_t port, char *out, size_t size)
 static json_t *view_device(const struct blueprint_device *device)
 {
     static const char *const kinds[] = {
-        [BLUEPRINT_DEVICE_VETH] = "veth",     [BLUEPRINT_DEVICE_TAP] = "tap",
+        [BLUEPRINT_DEVICE_VETH] = "veth",           [BLUEPRINT_DEVICE_TAP] = "tap",
         [BLUEPRINT_DEVICE_TAP_ADOPT] = "tap-adopt", [BLUEPRINT_DEVICE_VHOST_USER] = "vhost-user",
-        [BLUEPRINT_DEVICE_NETDEV] = "netdev", [BLUEPRINT_DEVICE_NONE] = "none",
+        [BLUEPRINT_DEVICE_NETDEV] = "netdev",       [BLUEPRINT_DEVICE_NONE] = "none",
     };
     json_t *out = json_object();
     json_object_set_new(out, "kind", json_string(device->kind < ARRAY_LEN(kinds) ? kinds[device->kind] : "none"));

@@ -28,7 +28,7 @@ def folder_of(path, folders):
 
 def is_hosted(path):
     """Tests and fuzz targets stand beside the sources but run on an OS."""
-    return path.stem.endswith(("_test", "_fuzz")) or path.stem.startswith("test_")
+    return bool({"test", "fuzz"} & set(path.stem.split("_")))
 
 
 def problems_of(path):

@@ -6,6 +6,7 @@ NEREUSD names the binary.
 """
 
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -155,6 +156,8 @@ class ApiTest(unittest.TestCase):
         document = blueprint()
         path = f"/v1/blueprints/{document['port']}"
         self.refused(self.node.call("PUT", path, b" " * (16 * 1024 * 1024 + 1)), 413)
+        expecting = self.node.call("PUT", path, None, {"Expect": "100-continue", "Content-Length": str(1 << 30)})
+        self.refused(expecting, 413)
 
     def test_missing_device_is_attached_when_it_appears(self):
         document = blueprint(number=8)
@@ -244,7 +247,7 @@ class ApiTest(unittest.TestCase):
             wait_for(lambda: os.path.getsize(file.name) > 0, what="the capture's header")
             self.assertEqual(self.ping(self.web, "10.0.0.1"), 0)
             self.ping(self.web, "203.0.113.1", 1)  # no route
-            wait_for(lambda: b"no-route" in open(file.name, "rb").read(), what="the drop is captured")
+            wait_for(lambda: b"no-route" in pathlib.Path(file.name).read_bytes(), what="the drop is captured")
             capture.terminate()
             capture.wait()
             fields = ["frame.interface_name", "frame.packet_flags_direction", "icmp.type", "frame.comment"]
@@ -271,6 +274,21 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(body.count(bytes.fromhex("06000000")) >= 3, True)
         self.refused(self.node.call("GET", "/v1/capture?points=everything"), 400)
         self.refused(self.node.call("GET", "/v1/capture?seconds=0"), 400)
+
+    def test_captures_whose_client_went_away_are_ended(self):
+        for _ in range(3):
+            captures = []
+            for i in range(8):
+                file = pathlib.Path(self.node.directory, f"capture-{i}")
+                file.write_bytes(b"")
+                captures.append(subprocess.Popen(["curl", "-sN", "--unix-socket", self.node.socket, "-o", str(file),
+                                                  "http://node/v1/capture"]))
+                wait_for(lambda: file.stat().st_size, what="the capture's header")  # noqa: B023
+            self.refused(self.node.call("GET", "/v1/capture?seconds=1"), 503)
+            for capture in captures:
+                capture.kill()
+                capture.wait()
+            wait_for(lambda: self.node.call("GET", "/v1/capture?seconds=1").status == 200, what="places are free again")
 
     # ---- Streams of documents
 
@@ -315,7 +333,8 @@ class ApiTest(unittest.TestCase):
         document["firewall"]["rules"].append({"id": "from-set", "prio": 5, "dir": "in", "action": "allow", "proto": "tcp",
                                               "remote": {"set": identity}})
         self.put(document, 201)
-        self.refused(self.node.call("DELETE", path), 409)
+        problem = self.refused(self.node.call("DELETE", path), 409)
+        self.assertIn(document["port"], problem["detail"])
         self.assertEqual(self.node.get(path)["cidrs"], ["10.0.0.0/25"])
         self.assertEqual([s["id"] for s in self.node.items("/v1/address-sets")], [identity])
         self.node.call("DELETE", f"/v1/blueprints/{document['port']}")
@@ -496,6 +515,15 @@ class RestartTest(unittest.TestCase):
         self.assertEqual(self.node.get("/v1/health")["adopted"], 1)
         again = self.node.items("/v1/flows")
         self.assertEqual([f["out"] for f in again], [f["out"] for f in flows])
+
+    def test_a_running_capture_does_not_hold_up_the_end(self):
+        self.node.start()
+        with tempfile.NamedTemporaryFile() as file:
+            capture = subprocess.Popen(["curl", "-sN", "--unix-socket", self.node.socket, "-o", file.name,
+                                        "http://node/v1/capture"])
+            wait_for(lambda: os.path.getsize(file.name) > 0, what="the capture's header")
+            self.assertEqual(self.node.stop(), 0)
+            self.assertEqual(capture.wait(10), 0)
 
     def test_bad_configuration_is_named(self):
         self.node.config["underlay"]["mtu"] = 40

@@ -65,10 +65,11 @@ static enum drop to_outside(struct walk *w)
     const struct vpc_tables *tables = w->env->tables;
     depend(w, DEPENDS_OUTSIDE, load_acquire(&tables->outside_version));
     bool icmp = w->now.protocol == IPPROTO_ICMP4 || w->now.protocol == IPPROTO_ICMP6;
-    uint32_t local = external_lookup(tables, &w->now.dst, w->now.protocol, load_be16(icmp ? &w->now.sport : &w->now.dport));
-    if (local && tables->externals[local].tunnel == 0) {
+    uint32_t known =
+        external_lookup(tables, &w->now.dst, w->now.protocol, load_be16(icmp ? &w->now.sport : &w->now.dport));
+    if (known && tables->externals[known].tunnel == 0) {
         w->xp.to = XP_TO_LOCAL_EXTERNAL;
-        w->xp.dest = tables->externals[local].port;
+        w->xp.dest = tables->externals[known].port;
         walk_note(w, "overlay", "pass");
         return DROP_NONE;
     }
@@ -76,12 +77,15 @@ static enum drop to_outside(struct walk *w)
     if (!e)
         return drop_at(w, "no edge serves ", &w->now.src, DROP_NO_EDGE);
     uint32_t i = edge_choose(e, flow_hash(w->env->secret, &w->key));
+    uint32_t edge = e->nodes[i].tunnel;
+    // As the edge of both addresses this node sends straight to the other's node: on its own link nobody would answer.
+    uint32_t tunnel = edge || !known ? edge : tables->externals[known].tunnel;
     w->xp.vni = GENEVE_VNI_EDGE;
-    w->xp.to = e->nodes[i].tunnel ? XP_TO_TUNNEL : XP_TO_EXTERNAL;
-    w->xp.dest = e->nodes[i].tunnel ? e->nodes[i].tunnel : w->env->external_link(w->env->ctx, &w->now.src);
+    w->xp.to = tunnel ? XP_TO_TUNNEL : XP_TO_EXTERNAL;
+    w->xp.dest = tunnel ? tunnel : w->env->external_link(w->env->ctx, &w->now.src);
     struct text t = walk_note(w, "overlay", "pass");
-    text_add(&t, e->nodes[i].tunnel ? "to edge " : "out of this edge, ");
-    text_ip(&t, &e->nodes[i].node);
+    text_add(&t, edge ? "to edge " : tunnel ? "as the edge, to node " : "out of this edge, ");
+    text_ip(&t, !edge && tunnel ? &tables->externals[known].m.node : &e->nodes[i].node);
     return DROP_NONE;
 }
 

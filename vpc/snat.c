@@ -142,9 +142,17 @@ static void clear_taken(struct snat_slice *s, unsigned p, uint32_t at)
     s->used[p]--;
 }
 
+// Workers' clocks are a little apart: a port may have been freed by one that is ahead of the asking one.
+static bool rested(const struct snat_rest *r, uint32_t now_ms, uint32_t quarantine_ms)
+{
+    const uint32_t ahead = 0u - 10000;
+    uint32_t age = now_ms - r->freed_ms;
+    return age >= quarantine_ms && age < ahead;
+}
+
 static void end_quarantine(struct snat_slice *s, uint32_t now_ms, uint32_t quarantine_ms)
 {
-    while (s->rest_count && now_ms - s->resting[s->rest_head].freed_ms >= quarantine_ms) {
+    while (s->rest_count && rested(&s->resting[s->rest_head], now_ms, quarantine_ms)) {
         clear_taken(s, SNAT_TCP, s->resting[s->rest_head].port - s->first);
         s->rest_head = (s->rest_head + 1) % slice_size(s);
         s->rest_count--;

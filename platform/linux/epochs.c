@@ -19,6 +19,7 @@ bool epochs_init(struct epochs *e, int wake)
     e->capacity = FIRST_CAPACITY;
     e->items = malloc(sizeof(*e->items) * e->capacity);
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->running, NULL);
     return e->items != NULL;
 }
 
@@ -29,6 +30,7 @@ void epochs_destroy(struct epochs *e)
             ;
     free(e->items);
     pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->running);
 }
 
 void epochs_online(struct epochs *e, unsigned worker)
@@ -98,7 +100,7 @@ static uint64_t oldest_seen(struct epochs *e)
     return oldest;
 }
 
-bool epochs_run(struct epochs *e)
+static bool run_due(struct epochs *e)
 {
     struct epochs_item batch[RUN_BATCH];
     for (;;) {
@@ -117,4 +119,12 @@ bool epochs_run(struct epochs *e)
         if (n < RUN_BATCH)
             return empty;
     }
+}
+
+bool epochs_run(struct epochs *e)
+{
+    pthread_mutex_lock(&e->running); // who comes second finds what the first took done
+    bool empty = run_due(e);
+    pthread_mutex_unlock(&e->running);
+    return empty;
 }

@@ -22,7 +22,8 @@ struct epochs {
         uint64_t seen; // last epoch this worker passed; 0 = offline
     } CACHE_ALIGNED workers[EPOCHS_MAX_WORKERS];
     uint64_t now CACHE_ALIGNED;
-    pthread_mutex_t lock; // of the queue, a ring
+    pthread_mutex_t running; // held while callbacks run
+    pthread_mutex_t lock;    // of the queue, a ring
     struct epochs_item *items;
     size_t first, count, capacity;
     uint64_t lost; // no memory to remember an item: leaked, never run
@@ -37,7 +38,7 @@ void epochs_quiescent(struct epochs *e, unsigned worker);
 void epochs_offline(struct epochs *e, unsigned worker);
 
 void epochs_defer(struct epochs *e, void (*fn)(void *, uint64_t), void *arg, uint64_t value); // any thread
-// Runs what may run; one thread. True when nothing is left.
+// Runs what may run, after whoever is at it has finished. True when nothing is left.
 bool epochs_run(struct epochs *e);
 
 #endif

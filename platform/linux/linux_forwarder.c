@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/node.h"
+#include "engine/atomic.h"
 #include "engine/geneve.h"
 #include "platform/linux/linux.h"
 
@@ -22,8 +23,7 @@ struct node {
     struct ip_addr underlay;
     struct {
         uint32_t pair, vni, tunnel;
-        struct ip_addr remote;
-    } ports[PORTS]; // written by commands before packets flow; read by workers
+    } ports[PORTS]; // atomic: commands change them while packets flow
     struct ip_addr tunnels[PORTS];
     uint32_t external_port, service_port;
     uint64_t received, largest, underlay_received, underlay_largest, not_taken, transmit_failed[DROP_COUNT];
@@ -33,16 +33,16 @@ static struct node node;
 
 static void note(uint64_t *count, uint64_t *largest, struct packet **packets, unsigned n)
 {
-    __atomic_fetch_add(count, n, __ATOMIC_RELAXED);
+    fetch_add_relaxed(count, n);
     for (unsigned i = 0; i < n; i++)
-        if (packets[i]->len > __atomic_load_n(largest, __ATOMIC_RELAXED))
-            __atomic_store_n(largest, packets[i]->len, __ATOMIC_RELAXED);
+        if (packets[i]->len > load_relaxed(largest))
+            store_relaxed(largest, packets[i]->len);
 }
 
 static void give(unsigned worker, uint32_t port, struct packet **packets, unsigned n)
 {
     unsigned taken = node.platform->port_deliver(node.platform->ctx, worker, port, packets, n);
-    __atomic_fetch_add(&node.not_taken, n - taken, __ATOMIC_RELAXED);
+    fetch_add_relaxed(&node.not_taken, n - taken);
 }
 
 // As engine/geneve does it, kept apart so that this double checks the driver alone.
@@ -71,16 +71,16 @@ void node_receive_guest(struct node *n, unsigned worker, uint32_t port, struct p
                         uint64_t now)
 {
     note(&n->received, &n->largest, packets, count);
-    if (n->ports[port].tunnel == NO_TUNNEL) {
-        give(worker, n->ports[port].pair, packets, count);
+    uint32_t tunnel = load_acquire(&n->ports[port].tunnel);
+    if (tunnel == NO_TUNNEL) {
+        give(worker, load_relaxed(&n->ports[port].pair), packets, count);
         return;
     }
     enum drop why = DROP_NONE;
     for (unsigned i = 0; i < count; i++)
-        encap(packets[i], &n->tunnels[n->ports[port].tunnel], n->ports[port].vni);
-    unsigned sent =
-        n->platform->underlay_transmit(n->platform->ctx, worker, n->ports[port].tunnel, packets, count, &why);
-    __atomic_fetch_add(&n->transmit_failed[why], count - sent, __ATOMIC_RELAXED);
+        encap(packets[i], &n->tunnels[tunnel], load_relaxed(&n->ports[port].vni));
+    unsigned sent = n->platform->underlay_transmit(n->platform->ctx, worker, tunnel, packets, count, &why);
+    fetch_add_relaxed(&n->transmit_failed[why], count - sent);
 }
 
 void node_receive_underlay(struct node *n, unsigned worker, struct packet **packets, unsigned count, uint64_t now)
@@ -90,7 +90,7 @@ void node_receive_underlay(struct node *n, unsigned worker, struct packet **pack
         struct packet *p = packets[i];
         uint32_t vni = p->len < GENEVE_ENCAP_LEN ? 0 : load_be32(p->data + 66) >> 8, port = 0;
         for (uint32_t j = 1; j < PORTS; j++)
-            if (n->ports[j].vni == vni && vni)
+            if (load_relaxed(&n->ports[j].vni) == vni && vni)
                 port = j;
         if (!port) {
             n->platform->packet_free(n->platform->ctx, worker, p);
@@ -134,13 +134,13 @@ static void print_counters(struct linux_platform *l)
     printf("counters {\"received\":%llu,\"largest\":%llu,\"underlay_received\":%llu,\"underlay_largest\":%llu,"
            "\"not_taken\":%llu,\"receive_bad\":%llu,\"refused\":%llu,\"pending\":%llu,\"failed\":%llu,\"merged\":%llu,"
            "\"too_big\":%llu,\"next_hop_failed\":%llu}\n",
-           (unsigned long long)node.received, (unsigned long long)node.largest,
-           (unsigned long long)node.underlay_received, (unsigned long long)node.underlay_largest,
-           (unsigned long long)node.not_taken, (unsigned long long)c.receive_bad,
-           (unsigned long long)c.transmit_refused, (unsigned long long)c.next_hop_pending,
-           (unsigned long long)c.next_hop_failed, (unsigned long long)c.merged,
-           (unsigned long long)node.transmit_failed[DROP_TOO_BIG],
-           (unsigned long long)node.transmit_failed[DROP_NEXT_HOP_FAILED]);
+           (unsigned long long)load_relaxed(&node.received), (unsigned long long)load_relaxed(&node.largest),
+           (unsigned long long)load_relaxed(&node.underlay_received),
+           (unsigned long long)load_relaxed(&node.underlay_largest), (unsigned long long)load_relaxed(&node.not_taken),
+           (unsigned long long)c.receive_bad, (unsigned long long)c.transmit_refused,
+           (unsigned long long)c.next_hop_pending, (unsigned long long)c.next_hop_failed, (unsigned long long)c.merged,
+           (unsigned long long)load_relaxed(&node.transmit_failed[DROP_TOO_BIG]),
+           (unsigned long long)load_relaxed(&node.transmit_failed[DROP_NEXT_HOP_FAILED]));
 }
 
 static void attach(uint32_t port, const char *kind, const char *ifname, uint32_t mtu)
@@ -169,11 +169,11 @@ static bool command(struct linux_platform *l, const char *line)
     } else if (sscanf(line, "detach %u", &a) == 1) {
         node.platform->port_detach(node.platform->ctx, a);
     } else if (sscanf(line, "pair %u %u", &a, &b) == 2) {
-        node.ports[a].pair = b;
-        node.ports[b].pair = a;
+        store_relaxed(&node.ports[a].pair, b);
+        store_relaxed(&node.ports[b].pair, a);
     } else if (sscanf(line, "encap %u %u %u", &a, &b, &c) == 3) {
-        node.ports[a].vni = b;
-        node.ports[a].tunnel = c;
+        store_relaxed(&node.ports[a].vni, b);
+        store_release(&node.ports[a].tunnel, c);
     } else if (sscanf(line, "tunnel %u %63s", &a, name) == 2) {
         inet_pton(AF_INET6, name, node.tunnels[a].b);
         node.platform->tunnel_open(node.platform->ctx, a, &node.tunnels[a]);

@@ -14,7 +14,7 @@ import time
 import pytest
 
 FORWARDER = os.environ.get("LINUX_FORWARDER", "build/check/platform/linux/linux_forwarder")
-PREFIX = "nrl"
+PREFIX = f"nrl{os.getpid()}"  # several runs may share a machine
 
 
 def run(*command, check=True, timeout=30):
@@ -148,8 +148,8 @@ def two_guests(w, kind="veth", workers=1):
 
 def transfer(w, server, client, address, amount="-t 1"):
     s = w.start(server, "iperf3", "-s", "-1", "--forceflush", stdout=subprocess.PIPE)
-    while "listening" not in s.stdout.readline():
-        pass
+    lines = iter(s.stdout.readline, "")
+    assert any("listening" in line for line in lines), "the server ended before it listened"
     r = w.sh(client, f"iperf3 -c {address} -J {amount}")
     return json.loads(r.stdout)["end"]["sum_received"]["bits_per_second"]
 
@@ -264,6 +264,21 @@ def test_refuses_what_it_cannot_attach(world):
     assert "no such interface" in g.greeting[-1]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ports_come_and_go_while_packets_flow(world, workers):
+    host, a, b, f = two_guests(world, workers=workers)
+    f.do("attach 3 tap tap3 1500")
+    flood = [world.start(ns, "ping", "-f", "-q", to, stdout=subprocess.DEVNULL) for ns, to in ((a, "10.0.0.2"), (b, "10.0.0.1"))]
+    for i in range(60):
+        f.do("detach 1", "attach 1 veth a 1500", "detach 3", f"attach 3 tap tap3 {1500 + i}")
+        time.sleep(0.01)
+    for p in flood:
+        p.terminate()
+    world.sh(a, "ping -c 3 -i 0.2 -W 1 10.0.0.2")
+    assert f.counters()["receive_bad"] == 0
+    f.quit()
+
+
 def test_idle_worker_uses_no_cpu(world):
     _, a, b, f = two_guests(world)
 
@@ -346,7 +361,7 @@ def test_underlay_frames_decode(world):
         return [int(x) for x in out.stdout.split()]
 
     data = count(f"{from_a} && geneve.vni == 100 && tcp.len > 0")
-    assert len(data) > 1400 and max(data) <= 1514
+    assert len(data) > 700 and max(data) <= 1514
     assert count(f"{from_a} && (udp.checksum.status == 0 || tcp.checksum.status == 0 || ip.checksum.status == 0)") == []
     assert count(f"{from_a} && (_ws.malformed || tcp.analysis.retransmission || tcp.analysis.out_of_order)") == []
     assert len(count(f"{from_a} && icmp")) == 2

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "engine/atomic.h"
 #include "engine/checksum.h"
 #include "engine/geneve.h"
 #include "engine/parse.h"
@@ -154,7 +155,7 @@ static void append(struct gro *g, struct gro_flow *f, const struct segment *s)
     p->head = p->len;
     f->next_seq += s->payload_len;
     f->segments++;
-    g->merged++;
+    counter_add(&g->merged, 1);
 }
 
 static void finish(struct gro_flow *f)
@@ -285,7 +286,7 @@ static struct packet *lift(struct gro *g, const uint8_t *outer, const uint8_t *d
     enum buffer_class class = may_grow ? BUFFER_CLASS_LARGE : buffers_class(total);
     struct packet *p = total <= BUFFER_LARGE ? buffers_alloc(g->buffers, g->user, class) : NULL;
     if (!p) {
-        g->no_buffer++;
+        counter_add(&g->no_buffer, 1);
         return NULL;
     }
     memcpy(p->data, outer, OUTER_LEN);
@@ -330,7 +331,7 @@ void gro_receive(struct gro *g, struct packet *p, const struct virtio_net_hdr *h
         return;
     }
     if (type != VIRTIO_NET_HDR_GSO_UDP_L4 || !is_outer(p->data, p->len) || h->gso_size < GENEVE_HEADER_LEN) {
-        g->bad++;
+        counter_add(&g->bad, 1);
         buffers_free(g->buffers, g->user, p);
         return;
     }

@@ -216,5 +216,7 @@ void linux_stop(struct linux_platform *l)
     if (!l->running)
         return;
     stop_workers(l, l->config.workers);
+    while (!epochs_run(&l->epochs)) // what waits for workers has nobody left to wait for; the node may go now
+        ;
     l->running = false;
 }
