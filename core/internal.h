@@ -19,14 +19,23 @@ struct token_bucket { // under the port's connection lock
 #define LOCAL_ICMP_PER_S 100
 #define LOCAL_ICMP_BURST 50
 
+struct CACHE_ALIGNED port_limits { // limits.c; any worker, relaxed
+    uint64_t used[5]; // buckets of engine/rate.h: bits out, bits in, packets out, packets in, new connections
+    uint64_t bps[2];  // by enum flow_dir; 0: no limit, as below
+    uint32_t pps, new_per_s;
+};
+_Static_assert(sizeof(struct port_limits) == CACHE_LINE, "one line to fetch");
+
 struct port {
     // Read by workers, relaxed or acquire.
     struct policy *policy; // NULL: no such port
     uint32_t generation;   // flows made or confirmed under it are current
     uint8_t paused;
     uint8_t any_mac; // anti-spoof off, or allowed addresses with MACs of their own: hits do not check the source MAC
+    uint8_t limited; // any rate limit
     struct mac_addr mac;
     uint32_t vni, mtu;
+    struct port_limits limits;
     // Under the port's connection lock.
     struct snat snat;
     struct token_bucket icmp;
@@ -195,6 +204,11 @@ bool icmp_allowed(struct context *c, struct port *port);
 void answer_error(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
                   enum icmp_problem problem, enum drop reason);
 void answer_reject(struct context *c, struct port *port, struct packet *p, const struct parsed *pp);
+
+// ---- limits.c; only where port->limited
+bool limits_allow(const struct context *c, struct port *port, uint8_t dir, uint32_t bytes); // of the inner frame
+bool limits_allow_new(const struct context *c, struct port *port);
+void limits_set(struct port *port, const struct blueprint_qos *q);
 
 // ---- external.c
 // Sends an IP packet (its Ethernet header is rewritten) out of an edge's link on behalf of a port (NULL: transit from

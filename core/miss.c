@@ -61,6 +61,13 @@ enum drop walk_new(struct context *c, struct port *port, const struct policy *po
     return w->binding.kind == CONN_NAT_NONE ? DROP_NONE : DROP_NO_NAT_STATE;
 }
 
+static enum drop within_limits(struct context *c, struct port *port, uint8_t dir, uint32_t bytes, bool connects)
+{
+    if (connects && !limits_allow_new(c, port))
+        return DROP_RATE_NEW;
+    return limits_allow(c, port, dir, bytes) ? DROP_NONE : DROP_RATE_LIMITED;
+}
+
 // [port lock]
 static void judge(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
                   const struct flow_key *key, struct miss *out)
@@ -76,6 +83,8 @@ static void judge(struct context *c, struct port *port, struct packet *p, const 
     out->reason = walk_new(c, port, policy, pp, key, NULL, &w, &stateless);
     out->answer_reject = w.answer_reject;
     out->stateless = w.flow[w.opener].xp;
+    if (out->reason == DROP_NONE && load_relaxed(&port->limited))
+        out->reason = within_limits(c, port, key->dir, p->len, !stateless);
     if (out->reason == DROP_NONE && !stateless)
         out->reason = open_connection(c, port, p, pp, &w, generation, &index);
     if (index)

@@ -278,6 +278,7 @@ static bool commit(struct node *n, struct port *port, struct policy *fresh, stru
     snat_discard(n->env, slices);
     store_relaxed(&port->mtu, b->vpc.mtu);
     store_relaxed(&port->any_mac, policy_any_mac(b));
+    limits_set(port, &b->qos);
     if (is_new)
         claim_bindings(n, port);
     install(n, port, fresh);

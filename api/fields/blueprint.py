@@ -185,11 +185,12 @@ NAT = struct(
     Field("floating", listed(object_of(FLOATING), 64), []),
     Field("snat", listed(object_of(SNAT), 64), []))
 
-RATE = "rate limits"
 QOS = struct(
-    "blueprint_qos", "Rate limits: none in this version, so each is 0.",
-    *[Field(name, u64(), 0, "0: no limit", store=False, unsupported=RATE)
-      for name in ("out_bps", "in_bps", "pps", "new_per_s")], emit=False)
+    "blueprint_qos", "Rate limits, each with a burst of 50 ms. 0: no limit.",
+    Field("out_bps", u64(0, 10 ** 12), 0, "bits per second of frames from the guest"),
+    Field("in_bps", u64(0, 10 ** 12), 0, "bits per second of frames to the guest"),
+    Field("pps", u32(), 0, "packets per second in each direction; a super-frame is one"),
+    Field("new_per_s", u32(), 0, "new connections per second"))
 
 LIMITS = struct(
     "blueprint_limits", "Connections.",
@@ -214,7 +215,7 @@ BLUEPRINT = struct(
     Field("nat", object_of(NAT), {}),
     Field("lb", listed(json_object, 1024), [], "load balancers: none in this version",
           store=False, unsupported="load balancers"),
-    Field("qos", object_of(QOS), {}, store=False),
+    Field("qos", object_of(QOS), {}),
     Field("limits", object_of(LIMITS), {}),
     check="check_blueprint")
 

@@ -351,6 +351,18 @@ void fake_forget(struct fake *f)
     f->next = f->n_calls;
 }
 
+void fake_discard(struct fake *f)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < f->n_calls; i++) {
+        if (f->calls[i].kind == FAKE_TUNNEL_OPEN)
+            f->calls[kept++] = f->calls[i];
+        else
+            free(f->calls[i].frame);
+    }
+    f->n_calls = f->next = kept;
+}
+
 void fake_destroy(struct fake *f)
 {
     fake_quiesce(f);
