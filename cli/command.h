@@ -70,6 +70,7 @@ int port_list(struct cli *c);
 int port_show(struct cli *c);
 int port_act(struct cli *c); // pause, resume, reset
 int port_rules(struct cli *c);
+int port_meters(struct cli *c);
 int blueprint_list(struct cli *c);
 int blueprint_show(struct cli *c);
 int blueprint_apply(struct cli *c); // and check

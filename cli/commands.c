@@ -79,6 +79,8 @@ const struct command commands[] = {
      "port reset web"},
     {"port", "rules", "PORT", 1, 1, ARGUMENT_PORT, NULL, port_rules, "rules in force and how often each decided",
      PORT_HOW, "port rules web"},
+    {"port", "meters", "PORT", 1, 1, ARGUMENT_PORT, NULL, port_meters,
+     "packets and bytes by the meter class that rules give connections", PORT_HOW, "port meters web"},
 
     {"blueprint", "list", "", 0, 0, ARGUMENT_OTHER, NULL, blueprint_list, "generation and hash of each port's document",
      NULL, "blueprint list"},

@@ -4,6 +4,7 @@
 #ifndef NEREUS_CORE_INTERNAL_H
 #define NEREUS_CORE_INTERNAL_H
 
+#include "core/flow_log.h"
 #include "core/node.h"
 #include "engine/hit_path.h"
 #include "vpc/walk.h"
@@ -26,6 +27,17 @@ struct CACHE_ALIGNED port_limits { // limits.c; any worker, relaxed
 };
 _Static_assert(sizeof(struct port_limits) == CACHE_LINE, "one line to fetch");
 
+struct port_meters { // under the port's connection lock
+    uint32_t n, room;
+    struct meter_counter total[];
+};
+struct meter_base { // what of a connection's counters is in the totals already
+    uint64_t packets[2], bytes[2];
+};
+
+struct denials;    // flow_record.c
+#define DENIALS 32 // rules of a port whose refusals one second tells apart
+
 struct port {
     // Read by workers, relaxed or acquire.
     struct policy *policy; // NULL: no such port
@@ -39,6 +51,8 @@ struct port {
     // Under the port's connection lock.
     struct snat snat;
     struct token_bucket icmp;
+    struct port_meters *meters; // NULL: none
+    struct denials *denials;    // NULL: no flow log
     // Control thread and node_tick.
     struct uuid id;
     uint32_t index, mac_slot;
@@ -128,6 +142,9 @@ struct node {
     struct external_link links[MAX_LINKS];
     uint32_t last_generation;
     struct policy *retired; // policies past their grace period, for the control thread to free
+    struct meter_base *meter_bases; // by connection; NULL until a policy has classes
+    struct flow_log *flow_log;      // NULL: none
+    uint64_t denials_beyond;        // refusals that no record counts
     uint32_t capture_port;
     unsigned capture_points; // enum capture_point; 0 = off
 };
@@ -209,6 +226,25 @@ void answer_reject(struct context *c, struct port *port, struct packet *p, const
 bool limits_allow(const struct context *c, struct port *port, uint8_t dir, uint32_t bytes); // of the inner frame
 bool limits_allow_new(const struct context *c, struct port *port);
 void limits_set(struct port *port, const struct blueprint_qos *q);
+
+// ---- meter.c
+bool meters_prepare(struct node *n, const struct port *port, const struct blueprint *b, struct port_meters **fresh,
+                    bool *too_many);
+void meters_commit(struct node *n, struct port *port, struct port_meters *fresh);
+void meters_discard(struct node *n, struct port_meters *m);
+void meters_close(struct node *n, struct port *port);
+void meter_begin(struct node *n, uint32_t index);                      // [port lock]
+void meter_fold(struct node *n, const struct conn *k, uint32_t index); // [port lock]
+
+// ---- flow_record.c
+// What the rules of a walk say besides the verdict.
+void marks_of(const struct node *n, const struct walk *w, uint32_t *meter, uint8_t *log);
+void log_start(const struct context *c, const struct conn *k, uint32_t index);            // [port lock]
+void log_end(struct node *n, const struct conn *k, uint32_t index, enum conn_end why); // [port lock]
+void log_denied(const struct context *c, struct port *port, const struct walk *w, enum drop reason, // [port lock]
+                uint32_t bytes);
+bool denials_make(struct node *n, struct port *port);
+void denials_flush(struct node *n, struct port *port, uint64_t now, bool all);
 
 // ---- external.c
 // Sends an IP packet (its Ethernet header is rewritten) out of an edge's link on behalf of a port (NULL: transit from

@@ -71,6 +71,11 @@ struct conn *conn_get(const struct conn_table *t, uint32_t index)
     return &t->records[index];
 }
 
+uint32_t conn_last(const struct conn_table *t)
+{
+    return t->n_records;
+}
+
 uint32_t conn_count(const struct conn_table *t)
 {
     return load_relaxed(&t->count);
@@ -138,11 +143,11 @@ static void record_free_later(void *table, uint64_t index)
     conn_record_free(table, (uint32_t)index);
 }
 
-void conn_end(struct conn_table *t, uint32_t index, uint64_t *reason)
+void conn_end(struct conn_table *t, uint32_t index, uint64_t *stat, enum conn_end why)
 {
     struct conn *c = &t->records[index];
     if (t->config.closed)
-        t->config.closed(t->config.ctx, c, index);
+        t->config.closed(t->config.ctx, c, index, why);
     store_relaxed(&c->live, 0);
     c->check = 0;
     timer_wheel_stop(&t->ports[c->port].wheel, index);
@@ -152,14 +157,14 @@ void conn_end(struct conn_table *t, uint32_t index, uint64_t *reason)
             flow_table_remove(t->flows, c->entry[dir]);
     }
     conn_quota_release(t, c->port);
-    fetch_add_relaxed(reason, 1);
+    fetch_add_relaxed(stat, 1);
     t->env->defer(t->env->ctx, record_free_later, t, index);
 }
 
 void conn_close(struct conn_table *t, uint32_t index)
 {
     if (t->records[index].live)
-        conn_end(t, index, &t->stats.closed);
+        conn_end(t, index, &t->stats.closed, CONN_END_REVOKED);
 }
 
 // ---- Opening
@@ -237,7 +242,7 @@ static bool keys_free(struct conn_table *t, const struct conn_spec *spec, const 
         uint32_t owner = flow_table_entry(t->flows, found)->owner;
         if (conn_classify(t, &t->records[owner], now_ms) != CONN_CLOSED)
             return false;
-        conn_end(t, owner, &t->stats.closed);
+        conn_end(t, owner, &t->stats.closed, CONN_END_CLOSED);
     }
     return true;
 }
@@ -255,6 +260,8 @@ static void fill_record(struct conn *c, const struct conn_spec *spec, const stru
     c->nat = spec->nat;
     c->rule = spec->rule;
     c->posture_rule = spec->posture_rule;
+    c->meter = spec->meter;
+    c->log = spec->log;
     c->opened = (uint32_t)now_ms;
     if (spec->protocol == IPPROTO_TCP4 && spec->tcp)
         tcp_track_open(&c->tcp, spec->tcp);

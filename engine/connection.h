@@ -37,6 +37,15 @@ enum conn_class { // worst first; eviction takes from the front. A record's clas
     CONN_CLASSES
 };
 
+enum conn_end { // why a connection ended
+    CONN_END_CLOSED,  // RST, both FINs, or another one took its place
+    CONN_END_EXPIRED, // silence
+    CONN_END_EVICTED, // it made room
+    CONN_END_REVOKED, // conn_close: no longer allowed
+    CONN_END_PORT,    // conn_port_flush
+    CONN_ENDS
+};
+
 enum conn_nat { CONN_NAT_NONE = 0, CONN_NAT_FLOATING, CONN_NAT_SNAT, CONN_NAT_SERVICE, CONN_NAT_HAIRPIN };
 
 struct conn_binding { // what translation the connection holds; never renewed by a re-walk
@@ -63,7 +72,10 @@ struct conn { // 128 bytes, plain data
     uint32_t check;       // guards the record across a restart
     uint8_t strict;       // TCP window checks drop
     uint8_t replied;      // a packet of the other direction was seen
-    uint8_t spare[10];
+    uint8_t log;          // its end is to be logged
+    uint8_t spare;
+    uint32_t meter;       // class that its packets count for; 0 = none
+    uint8_t spare2[4];
 };
 _Static_assert(sizeof(struct conn) == 128, "two cache lines");
 
@@ -86,7 +98,7 @@ struct conn_table_config {
     struct conn_timeouts timeouts;
     // Called under the port lock when a connection ends for any reason; its entries are still readable. It must not
     // call back into this table.
-    void (*closed)(void *ctx, const struct conn *c, uint32_t index);
+    void (*closed)(void *ctx, const struct conn *c, uint32_t index, enum conn_end why);
     void *ctx;
 };
 
@@ -99,6 +111,7 @@ struct flow_table *conn_table_flows(const struct conn_table *t);
 const struct flow_secret *conn_table_secret(const struct conn_table *t);
 struct conn *conn_get(const struct conn_table *t, uint32_t index);
 uint32_t conn_count(const struct conn_table *t);
+uint32_t conn_last(const struct conn_table *t); // no index is above it
 uint32_t conn_port_count(const struct conn_table *t, uint32_t port);
 
 void conn_port_lock(struct conn_table *t, uint32_t port);
@@ -127,6 +140,8 @@ struct conn_spec {
     uint32_t generation;
     struct conn_binding nat;
     uint32_t rule, posture_rule;
+    uint32_t meter;
+    uint8_t log;
     const struct tcp_segment *tcp; // the first packet, or NULL
     uint32_t bytes;                // of the first packet: counted on the opener's entry
 };
@@ -139,6 +154,9 @@ enum drop conn_open(struct conn_table *t, const struct conn_spec *spec, uint64_t
 
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);
+
+// [port lock] What rules say of a connection besides its verdict.
+void conn_set_marks(struct conn_table *t, uint32_t index, uint32_t meter, uint8_t log);
 
 // [port lock] An adopted connection's binding has another number with the NAT of this process.
 void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice);
@@ -171,6 +189,7 @@ uint32_t conn_next(const struct conn_table *t, uint32_t port, uint32_t after);
 uint32_t conn_timeout(const struct conn_table *t, const struct conn *c);
 enum conn_class conn_classify(const struct conn_table *t, const struct conn *c, uint64_t now_ms);
 const char *conn_class_name(enum conn_class c);
+const char *conn_end_name(enum conn_end why);
 
 struct conn_stats { // relaxed counters
     uint64_t opened, closed, expired; // closed: by RST, renewal, conn_close or flush

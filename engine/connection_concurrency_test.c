@@ -17,7 +17,7 @@ struct worker {
     unsigned number;
 };
 
-static void closed(void *ctx, const struct conn *c, uint32_t index)
+static void closed(void *ctx, const struct conn *c, uint32_t index, enum conn_end why)
 {
     fetch_add_relaxed(&((struct shared *)ctx)->closed, 1);
 }

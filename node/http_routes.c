@@ -16,6 +16,7 @@ const struct route http_routes[] = {
     {"GET", "/v1/ports", list_ports, false},
     {"GET", "/v1/ports/{port}", get_port, false},
     {"GET", "/v1/ports/{port}/rules", get_port_rules, false},
+    {"GET", "/v1/ports/{port}/meters", get_port_meters, false},
     {"POST", "/v1/ports/{port}/pause", pause_port, false},
     {"POST", "/v1/ports/{port}/resume", resume_port, false},
     {"POST", "/v1/ports/{port}/reset", reset_port, false},

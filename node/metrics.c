@@ -159,6 +159,27 @@ static void rules(struct daemon *d, struct blob *out, const struct port *p, size
     }
 }
 
+static void meter_family(struct daemon *d, struct blob *out, const struct port *p, size_t n, bool bytes)
+{
+    static struct meter_counter m[METER_CLASSES]; // the control thread is the only one here
+    const char *name = bytes ? "nereus_meter_bytes" : "nereus_meter_packets";
+    family(out, name, "counter", bytes ? "Bytes of guest frames by meter class" : "Packets by meter class");
+    for (size_t i = 0; i < n; i++) {
+        unsigned found = node_meters(d->node, p[i].status.index, m, METER_CLASSES);
+        for (unsigned j = 0; j < found; j++)
+            for (int dir = 0; dir < 2; dir++)
+                blob_printf(out, "%s_total{%s,class=\"%u\",direction=\"%s\"} %" PRIu64 "\n", name, p[i].labels,
+                            m[j].class_, directions[dir], bytes ? m[j].bytes[dir] : m[j].packets[dir]);
+    }
+}
+
+static void meters(struct daemon *d, struct blob *out, const struct port *p, size_t n)
+{
+    node_meters_update(d->node, 0);
+    meter_family(d, out, p, n, false);
+    meter_family(d, out, p, n, true);
+}
+
 // ---- Families of the node
 
 static void reasons(struct blob *out, const char *name, const char *help, const uint64_t drops[DROP_COUNT])
@@ -257,6 +278,7 @@ void metrics_write(struct daemon *d, struct blob *out)
     port_drops(out, ports, n);
     port_gauges(out, ports, n);
     rules(d, out, ports, n);
+    meters(d, out, ports, n);
     links(d, out);
     driver(d, out);
     blob_puts(out, "# EOF\n");

@@ -55,6 +55,7 @@ CALLS = [
     call("POST", "/v1/ports/{port}/resume", "Let packets pass again", answer=a.PORT, fails=(404,)),
     call("POST", "/v1/ports/{port}/reset", "End all connections of the port", answer=a.PORT, fails=(404,)),
     call("GET", "/v1/ports/{port}/rules", "Decisions by rule", answer=a.RULES, fails=(404,)),
+    call("GET", "/v1/ports/{port}/meters", "Packets and bytes by meter class", answer=a.METERS, fails=(404,)),
 
     call("PUT", "/v1/mappings/{vni}/{ip}", "Set a mapping", MAPPING, MAPPING, fails=(409, 422)),
     call("GET", "/v1/mappings/{vni}/{ip}", "A mapping", answer=MAPPING, fails=(404,)),
