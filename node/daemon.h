@@ -16,6 +16,7 @@
 struct api_document;
 struct http_server;
 struct metadata_server;
+struct flow_writer;
 struct linux_platform;
 struct stream;
 
@@ -28,6 +29,8 @@ struct daemon {
     struct capture *capture;
     struct loop_source capture_timer;
     struct stream *streams; // http_capture.c
+    struct flow_writer *flow_writer; // NULL: no flow log
+    struct loop_source flow_timer;
     struct loop loop;
     struct http_server *http;
     struct metadata_server *metadata;

@@ -14,6 +14,7 @@
 #include "api/json/text.h"
 #include "node/config.h"
 #include "node/documents.h"
+#include "node/flow_drain.h"
 #include "node/http.h"
 #include "node/log.h"
 #include "node/metadata_http.h"
@@ -124,6 +125,8 @@ static bool start(struct daemon *d, char *error, size_t size)
     }
     if (!start_platform(d, error, size) || !start_node(d, error, size))
         return false;
+    if (!flow_drain_open(d, error, size))
+        return false;
     documents_restore(d);
     d->adopted = node_sum(d->node).connections;
     return start_servers(d, error, size);
@@ -135,6 +138,9 @@ static void stop(struct daemon *d)
     metadata_stop(d->metadata);
     if (d->node && d->platform)
         linux_stop(d->platform);
+    if (d->node)
+        flow_drain(d);
+    flow_drain_close(d);
     node_destroy(d->node);
     if (d->platform)
         linux_destroy(d->platform);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/json/text.h"
+#include "node/flow_log.h"
 #include "node/node_sum.h"
 #include "node/view.h"
 #include "platform/linux/linux.h"
@@ -234,6 +235,14 @@ static void driver(struct daemon *d, struct blob *out)
     results(out, "nereus_driver_lost", "Packets lost in the driver", rows, ARRAY_LEN(rows));
 }
 
+static void flow_log(struct daemon *d, struct blob *out)
+{
+    const struct row rows[] = {{"written", flow_writer_written(d->flow_writer)},
+                               {"failed", flow_writer_failed(d->flow_writer)},
+                               {"lost", node_flow_log_lost(d->node)}};
+    results(out, "nereus_flow_log_records", "Flow records, and those that were lost", rows, ARRAY_LEN(rows));
+}
+
 static void tables(struct daemon *d, struct blob *out, const struct node_sum *sum)
 {
     const struct {
@@ -281,6 +290,8 @@ void metrics_write(struct daemon *d, struct blob *out)
     meters(d, out, ports, n);
     links(d, out);
     driver(d, out);
+    if (d->flow_writer)
+        flow_log(d, out);
     blob_puts(out, "# EOF\n");
     free(ports);
 }
