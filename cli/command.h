@@ -86,6 +86,7 @@ int external_mapping_list(struct cli *c);
 int external_mapping_apply(struct cli *c);
 int edge_set_list(struct cli *c);
 int edge_set_apply(struct cli *c);
+int event_list(struct cli *c);
 int flow_list(struct cli *c);
 int trace_packet(struct cli *c);
 int stats_show(struct cli *c);

@@ -35,6 +35,19 @@ struct meter_base { // what of a connection's counters is in the totals already
     uint64_t packets[2], bytes[2];
 };
 
+enum port_event { // events.c
+    EVENT_SNAT_EXHAUSTED,
+    EVENT_FLOW_LIMIT,
+    EVENT_SPOOFING,
+    EVENT_RATE_LIMITED,
+    EVENT_NO_MEMORY,
+    PORT_EVENTS
+};
+struct watched {   // of one kind of event
+    uint64_t told; // count at the last one
+    uint64_t at;   // ns; 0 = never
+};
+
 struct denials;    // flow_record.c
 #define DENIALS 32 // rules of a port whose refusals one second tells apart
 
@@ -53,12 +66,15 @@ struct port {
     struct token_bucket icmp;
     struct port_meters *meters; // NULL: none
     struct denials *denials;    // NULL: no flow log
+    // Worker 0's tick.
+    struct watched watched[PORT_EVENTS];
     // Control thread and node_tick.
     struct uuid id;
     uint32_t index, mac_slot;
     uint8_t leaving; // removed, with packets perhaps still under way
     uint64_t applied_at;
     uint64_t next_ra; // ns
+    struct watched stale; // documents refused for an old generation
     bool attached;
     char device_error[128];
     struct port_counters *counters[MAX_WORKERS];
@@ -144,6 +160,8 @@ struct node {
     struct policy *retired; // policies past their grace period, for the control thread to free
     struct meter_base *meter_bases; // by connection; NULL until a policy has classes
     struct flow_log *flow_log;      // NULL: none
+    uint32_t event_port;            // where the next look for events begins, less one
+    struct watched full, stale;     // control thread: tables without room, documents of an older epoch
     uint64_t denials_beyond;        // refusals that no record counts
     uint32_t capture_port;
     unsigned capture_points; // enum capture_point; 0 = off
@@ -245,6 +263,11 @@ void log_denied(const struct context *c, struct port *port, const struct walk *w
                 uint32_t bytes);
 bool denials_make(struct node *n, struct port *port);
 void denials_flush(struct node *n, struct port *port, uint64_t now, bool all);
+
+// ---- events.c
+void events_look(struct context *c); // worker 0
+// [control] Counts one, and tells of all if the last event of this kind is long ago.
+void event_refused(struct node *n, struct watched *w, const char *kind, uint32_t port, const char *text);
 
 // ---- external.c
 // Sends an IP packet (its Ethernet header is rewritten) out of an edge's link on behalf of a port (NULL: transit from

@@ -137,6 +137,21 @@ struct meter_counter { // by direction, as the guest sees it; bytes of inner fra
 void node_meters_update(struct node *n, uint32_t port);
 unsigned node_meters(struct node *n, uint32_t port, struct meter_counter *out, unsigned max);
 
+// ---- How full things are [control]
+#define NODE_TABLES 7
+struct table_use {
+    const char *table;
+    uint32_t used, limit;
+};
+unsigned node_tables(struct node *n, struct table_use out[NODE_TABLES]);
+struct port_use {
+    uint32_t connections, guarantee, cap;
+    uint32_t snat_ports;   // of all slices; each protocol has them to itself
+    uint32_t snat_used[3]; // TCP (with those in quarantine), UDP, ICMP
+};
+bool node_port_use(struct node *n, uint32_t port, struct port_use *out);
+void node_conn_stats(struct node *n, struct conn_stats *out);
+
 // ---- Flow log [control]
 enum flow_record_kind { FLOW_RECORD_START, FLOW_RECORD_END, FLOW_RECORD_DENIED };
 struct flow_record {

@@ -160,6 +160,7 @@ static struct port *find_place(struct node *n, const struct blueprint *b, struct
 {
     uint32_t index = choose_index(n, &b->port);
     if (!index) {
+        event_refused(n, &n->full, "table-full", 0, "no room for another port");
         node_refuse(e, NODE_LIMIT, "", "this node has no room for another port");
         return NULL;
     }
@@ -179,6 +180,7 @@ static void move_in(struct node *n, struct port *port, const struct blueprint *b
     port->id = b->port;
     port->paused = 0;
     port->next_ra = 0;
+    port->stale = (struct watched){0};
     port->attached = false;
 }
 
@@ -336,8 +338,11 @@ bool node_blueprint_put(struct node *n, const struct blueprint *b, uint64_t now,
     uint32_t index = node_port_find(n, &b->port);
     if (index) {
         const struct blueprint *had = n->ports[index].policy->blueprint;
-        if (b->generation < had->generation)
+        if (b->generation < had->generation) {
+            event_refused(n, &n->ports[index].stale, "stale-generation", index,
+                          "a blueprint is older than the one in force");
             return node_refuse(e, NODE_STALE, "/generation", "older than the generation in force");
+        }
         if (b->generation == had->generation)
             return same_document(b, had) ||
                    node_refuse(e, NODE_CONFLICT, "/hash", "the generation in force has another content");

@@ -12,7 +12,7 @@
             X(pause_port) X(resume_port) X(reset_port) X(put_mapping) X(get_mapping) X(list_mappings) X(post_mappings) \
                 X(put_address_set) X(get_address_set) X(list_address_sets) X(delete_address_set) \
                     X(post_external_mappings) X(list_external_mappings) X(put_edge_set) X(list_edge_sets) \
-                        X(list_flows) X(post_trace) X(get_capture)
+                        X(list_flows) X(post_trace) X(get_capture) X(get_events)
 #define HANDLER_DECLARE(name) void name(struct request *r);
 HANDLERS(HANDLER_DECLARE)
 #undef HANDLER_DECLARE

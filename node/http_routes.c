@@ -34,6 +34,7 @@ const struct route http_routes[] = {
     {"PUT", "/v1/edge-sets/{prefix}", put_edge_set, true},
     {"GET", "/v1/flows", list_flows, false},
     {"POST", "/v1/trace", post_trace, true},
+    {"GET", "/v1/events", get_events, false},
     {"GET", "/v1/capture", get_capture, false},
 };
 const size_t http_n_routes = ARRAY_LEN(http_routes);

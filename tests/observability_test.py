@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MPL-2.0
-"""What nereusd tells its operator: flow logs. Needs root.
+"""What nereusd tells its operator: flow logs, meters, events, limits. Needs root.
 
 NEREUSD names the binary.
 """
@@ -14,7 +14,8 @@ import subprocess
 import sys
 import unittest
 
-from node_lab import Node, blueprint, port_id, run, wait_for
+import openmetrics
+from node_lab import Node, UnixConnection, blueprint, run, wait_for
 
 BINARY = os.environ.get("NEREUSD", "build/check/node/nereusd")
 PEER = "02:00:00:00:00:04"
@@ -179,6 +180,65 @@ class IpfixFlowLog(Lab):
             self.assertIn(wanted, text)
         version, length, _, sequence, domain = struct.unpack(">HHIII", messages[0][:16])
         self.assertEqual((version, length, sequence, domain), (10, len(messages[0]), 0, 1))
+
+
+class Events(Lab):
+    def kinds(self, query=""):
+        return [event["kind"] for event in self.node.items(f"/v1/events{query}")]
+
+    def test_events_are_listed_and_streamed(self):
+        document = self.put(generation=5)
+        connection = UnixConnection(self.node.socket, timeout=10)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/v1/events?watch=1")
+        stream = connection.getresponse()
+        self.assertEqual(stream.headers["Content-Type"], "application/x-ndjson")
+        self.assertEqual(self.node.put_blueprint(blueprint(generation=4)).status, 409)
+        self.node.ip("addr", "add", "10.0.0.9/24", "dev", "eth0", netns=self.web)
+        self.node.inside(self.web, "ping", "-c1", "-W1", "-I", "10.0.0.9", "10.0.0.4", check=False)
+        wait_for(lambda: {"stale-generation", "spoofing"} <= set(self.kinds()), what="both events")
+        events = self.node.items("/v1/events")
+        spoofing = next(event for event in events if event["kind"] == "spoofing")
+        self.assertEqual((spoofing["port"], spoofing["name"]), (document["port"], "vm3-100"))
+        self.assertGreater(spoofing["count"], 0)
+        self.assertEqual([event["id"] for event in events], list(range(1, len(events) + 1)))
+        self.assertEqual(self.kinds(f"?since={events[-1]['id']}"), [])
+        self.assertIn("spoofing", self.kinds(f"?port={document['port']}"))
+        self.assertEqual(len(self.node.items("/v1/events?limit=1")), len(self.node.items("/v1/events")))
+        seen = [json.loads(stream.readline()) for _ in events]
+        self.assertEqual([event["id"] for event in seen], [event["id"] for event in events])
+        self.assertEqual(self.node.call("GET", "/v1/events?since=x").status, 400)
+
+    def test_O8_limits_are_metrics(self):
+        self.put(nat={"snat": [{"address": "198.51.100.9", "ports": "1024-1151"}]},
+                 limits={"flows_min": 5, "flows_max": 50}, qos={"pps": 100000})
+        self.send("10.0.0.4", 53, 4000)
+        text = self.node.call("GET", "/metrics").body.decode()
+        openmetrics.parse(text)
+        for wanted in ('nereus_table_used{table="connections"} 1', 'nereus_table_limit{table="ports"} 16',
+                       'nereus_table_used{table="mappings"} 2', 'nereus_table_used{table="tunnels"} 1',
+                       'nereus_table_limit{table="externals"}', 'nereus_connections_total{result="opened"} 1'):
+            self.assertIn(wanted, text)
+        for name, value in (("nereus_port_connections", 1), ("nereus_port_connections_limit", 50),
+                            ("nereus_port_connections_guarantee", 5)):
+            self.assertRegex(text, rf'{name}{{port="[^"]*",name="vm3-100"}} {value}\n')
+        self.assertRegex(text, r'nereus_port_snat_limit{port="[^"]*",name="vm3-100",protocol="tcp"} 128\n')
+        self.assertRegex(text, r'nereus_port_snat_used{port="[^"]*",name="vm3-100",protocol="tcp"} 0\n')
+
+
+class Meters(Lab):
+    def test_T83_meters_by_destination(self):
+        document = self.put(firewall={"rules": [
+            {"id": "peer", "prio": 1, "dir": "out", "action": "allow", "remote": {"cidrs": ["10.0.0.4/32"]},
+             "meter": 7}]})
+        self.send("10.0.0.4", 53, 4000, 3)
+        path = f"/v1/ports/{document['port']}/meters"
+        wait_for(lambda: self.node.items(path)[0]["packets"]["out"] == 3, what="three packets")
+        self.assertEqual(self.node.items(path), [
+            {"class": 7, "packets": {"out": 3, "in": 0}, "bytes": {"out": 3 * 142, "in": 0}}])
+        text = self.node.call("GET", "/metrics").body.decode()
+        self.assertIn(f'nereus_meter_bytes_total{{port="{document["port"]}",name="vm3-100",class="7",direction="out"}} 426',
+                      text)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,12 @@ NODE_COUNTERS = answer(
 REASON = answer("drop_reason", "Why packets are dropped.", Field("name", text), Field("help", text))
 REASONS = answer("drop_reasons", "All of them.", Field("items", listed(object_of(REASON))))
 
+EVENT = answer("event", "Something an operator should hear about.",
+               Field("id", count, doc="ascending, without gaps"), Field("time_ms", instant, doc="Unix milliseconds"),
+               Field("kind", text), Field("port", text, doc="empty: the node's own"), Field("name", text),
+               Field("count", count, doc="how often since the last event of this kind and port"), Field("text", text))
+
+EVENTS = page("event_page", "Events.", EVENT)
 BLUEPRINTS = page("blueprint_page", "Blueprints.", SUMMARY)
 PORTS = page("port_page", "Ports.", PORT)
 FLOWS = page("flow_page", "Connections.", FLOW)

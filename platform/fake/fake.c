@@ -254,9 +254,12 @@ static uint64_t random_number(void *ctx) // splitmix64: the same in every run
     return z ^ (z >> 31);
 }
 
-static void event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
-    record(ctx, FAKE_EVENT, port);
+    struct fake *f = ctx;
+    record(f, FAKE_EVENT, port);
+    f->calls[f->n_calls - 1].event = kind;
+    f->calls[f->n_calls - 1].count = count;
 }
 
 static void capture(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason,

@@ -30,6 +30,8 @@ struct fake_call {
     bool carried;       // fake_pump took it to another node
     unsigned point;     // capture
     enum drop reason;   // capture
+    const char *event;  // its kind
+    uint64_t count;     // event
 };
 
 struct fake {
