@@ -396,7 +396,9 @@ def test_underlay_frames_decode(world):
     pcap = f"{world.dir}/u.pcap"
     # A capture before segmentation shows super-frames; the receiving end without offloads shows the wire.
     offloads_off(world, x, "u0")
-    t = world.start(y, "tcpdump", "-i", "u0", "-w", pcap, "-U", "--immediate-mode", "-B", "16384", "-Z", "root", stderr=subprocess.DEVNULL)
+    # Immediate: else the kernel keeps the last frames back for up to a second, and the end of tcpdump loses them.
+    t = world.start(y, "tcpdump", "-i", "u0", "-w", pcap, "-U", "--immediate-mode", "-B", "16384", "-Z", "root",
+                    stderr=subprocess.DEVNULL)
     time.sleep(1)
     transfer(world, b, a, "10.0.0.2", "-n 2M")
     world.sh(a, "ping -c 2 -i 0.2 -W 1 10.0.0.2")
@@ -545,7 +547,8 @@ def test_external_link_carries_complete_frames(world):
     f = world.forwarder(host, external="ext")
     f.do("attach 1 veth a 1500", "external 0 1", "start")
     # One way: what comes in on the link reaches the port unchanged; and the host answers nothing.
-    t = world.start(a, "tcpdump", "-i", "eth0", "-w", f"{world.dir}/e.pcap", "-U", "--immediate-mode", "-Z", "root", stderr=subprocess.DEVNULL)
+    t = world.start(a, "tcpdump", "-i", "eth0", "-w", f"{world.dir}/e.pcap", "-U", "--immediate-mode", "-Z", "root",
+                    stderr=subprocess.DEVNULL)
     time.sleep(0.8)
     world.sh(out, "ping -c 2 -i 0.3 -W 1 10.0.0.1", check=False)
     time.sleep(0.3)
