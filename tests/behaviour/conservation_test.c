@@ -9,6 +9,7 @@ struct play {
     struct fake *f;
     bool batches;
     uint64_t random;
+    unsigned worker;
     struct draft drafts[3]; // G, a neighbour, and G's twin in another VPC
     uint32_t port[3];
     bool there[3];
@@ -143,20 +144,37 @@ static struct frame from_beyond(struct play *p)
 
 enum { GUEST, UNDERLAY, SERVICE, LINK_OUTSIDE };
 
+// What a guest's device says of a frame: checksums left to do, super-frames; and what no device would say.
+static void give_metadata(struct play *p, struct packet *k)
+{
+    static const uint8_t gso[] = {GSO_NONE, GSO_TCP4, GSO_TCP6, GSO_UDP};
+    bool v4 = k->len > 60 && k->data[14] >> 4 == 4;
+    if (k->len < 60 || chance(p, 70))
+        return;
+    bool is_tcp = k->data[v4 ? 23 : 20] == IPPROTO_TCP4;
+    k->csum = (uint8_t)below(p, 3);
+    k->csum_start = (uint16_t)(chance(p, 95) ? (v4 ? 34 : 54) : below(p, 100));
+    k->csum_offset = chance(p, 95) ? (is_tcp ? 16 : 6) : 2;
+    if (chance(p, 50))
+        return;
+    k->gso_type = chance(p, 90) ? (is_tcp ? (v4 ? GSO_TCP4 : GSO_TCP6) : GSO_UDP) : gso[below(p, ARRAY_LEN(gso))];
+    k->gso_size = (uint16_t)below(p, chance(p, 90) ? 1000 : 2000);
+}
+
 static void receive(struct play *p, int origin, uint32_t port, struct packet **packets, unsigned n)
 {
     switch (origin) {
     case GUEST:
-        node_receive_guest(p->f->node, 0, port, packets, n, p->f->now);
+        node_receive_guest(p->f->node, p->worker, port, packets, n, p->f->now);
         break;
     case UNDERLAY:
-        node_receive_underlay(p->f->node, 0, packets, n, p->f->now);
+        node_receive_underlay(p->f->node, p->worker, packets, n, p->f->now);
         break;
     case SERVICE:
-        node_receive_service(p->f->node, 0, packets, n, p->f->now);
+        node_receive_service(p->f->node, p->worker, packets, n, p->f->now);
         break;
     default:
-        node_receive_external(p->f->node, 0, 0, packets, n, p->f->now);
+        node_receive_external(p->f->node, p->worker, 0, packets, n, p->f->now);
     }
 }
 
@@ -177,7 +195,10 @@ static void packets(struct play *p)
         list[i] = fake_packet(p->f, f.bytes, f.len);
         if (origin == UNDERLAY)
             list[i]->csum = CSUM_VERIFIED;
+        if (origin == GUEST)
+            give_metadata(p, list[i]);
     }
+    p->worker = below(p, 2);
     p->offered[origin] += n;
     if (origin == GUEST && !p->there[who])
         p->at_no_port += n;
@@ -259,6 +280,7 @@ static void trouble(struct play *p)
 {
     p->f->deliver_budget = chance(p, 30) ? (long)below(p, 20) : -1;
     p->f->underlay_budget = chance(p, 30) ? (long)below(p, 20) : -1;
+    p->f->fail_after = chance(p, 50) ? (long)below(p, 40) : -1; // of memory and packets, once
     p->f->underlay_reason = chance(p, 50) ? DROP_UNDERLAY_FULL : DROP_NEXT_HOP_PENDING;
 }
 
@@ -286,6 +308,7 @@ static void begin(struct play *p, uint64_t seed, bool batches)
     memset(p, 0, sizeof(*p));
     *p = (struct play){.f = fake_create(), .batches = batches, .random = seed, .epoch = 100};
     c.max_connections = 192;
+    c.workers = 2;
     assert_true(fake_start(p->f, &c));
     draft_init(&p->drafts[0], 3, 100, ends[0].v4, ends[0].v6, ends[0].mac);
     draft_init(&p->drafts[1], 4, 100, ends[2].v4, ends[2].v6, ends[2].mac);
@@ -364,7 +387,10 @@ static void expect_same_frames(const struct fake *a, const struct fake *b)
         unsigned k = 0;
         while (k < b->n_calls && (seen[k] || !same_place(x, &b->calls[k])))
             k++;
-        if (k == b->n_calls || b->calls[k].len != x->len || memcmp(b->calls[k].frame, x->frame, x->len) != 0)
+        const struct packet *was = &x->meta, *is = &b->calls[k].meta;
+        if (k == b->n_calls || b->calls[k].len != x->len || memcmp(b->calls[k].frame, x->frame, x->len) != 0 ||
+            was->csum != is->csum || was->gso_type != is->gso_type || was->gso_size != is->gso_size ||
+            was->csum_start != is->csum_start)
             fail_msg("call %u: the batch did not send what the single packets sent", i);
         seen[k] = true;
     }
@@ -465,6 +491,7 @@ static void t82_trace(void **state)
             struct port_counters had, now;
             enum drop reason;
             struct ip_addr any = {0};
+            p->f->fail_after = -1;
             assert_true(node_trace(p->f->node, p->port[who], out ? FLOW_OUT : FLOW_IN, &any, f.bytes, f.len, p->f->now, &t, &e));
             had = all_ports(p->f);
             if (out) {
@@ -505,10 +532,10 @@ static void t81_looking(void **state)
     begin(p, 4711, true);
     for (unsigned i = 0; i < 400; i++)
         step(p);
+    p->f->deliver_budget = p->f->underlay_budget = p->f->fail_after = -1;
     for (unsigned i = 0; i < 3; i++)
         if (!p->there[i])
             p->port[i] = put(p->f, &p->drafts[i]);
-    p->f->deliver_budget = p->f->underlay_budget = -1;
     char *was = whole_state(p->f);
     unsigned calls = p->f->n_calls;
     for (unsigned i = 0; i < 2000; i++) {
