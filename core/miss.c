@@ -6,8 +6,12 @@
 static void begin_walk(struct context *c, struct port *port, const struct policy *policy, struct trace_log *log,
                        struct walk *w)
 {
-    *w = (struct walk){
-        .env = &c->n->walk_env, .policy = policy, .snat = &port->snat, .port = port->index, .now_ms = now_ms(c)};
+    *w = (struct walk){.env = &c->n->walk_env,
+                       .policy = policy,
+                       .snat = &port->snat,
+                       .port = port->index,
+                       .now_ms = now_ms(c),
+                       .log = log};
 }
 
 static struct tcp_segment first_segment(const struct parsed *pp)
