@@ -150,6 +150,9 @@ void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice);
 enum tcp_verdict conn_track(struct conn_table *t, uint32_t index, uint8_t dir, const struct tcp_segment *s,
                             uint64_t now_ms);
 
+// [port lock] What conn_track would say, with nothing changed.
+enum tcp_verdict conn_foresee(const struct conn_table *t, uint32_t index, uint8_t dir, const struct tcp_segment *s);
+
 // [port lock] After a re-walk that still allows the connection: new verdict for both directions where it differs,
 // new generation and dependency versions in any case. The keys and the binding stay. DROP_NONE or DROP_NO_MEMORY
 // (then nothing changed). The counters go on in the new entry.
