@@ -136,18 +136,24 @@ void flow_table_prefetch_bucket(const struct flow_table *t, uint64_t hash)
     __builtin_prefetch(&t->lines[bucket_of(t, (uint32_t)hash)]);
 }
 
-void flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash)
+uint32_t flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash)
 {
     const struct flow_line *line = &t->lines[bucket_of(t, (uint32_t)hash)];
     uint64_t match = match_line(line, tag_of((uint32_t)hash));
     if (!match) {
         __builtin_prefetch(&t->lines[load_relaxed(&line->next)]);
-        return;
+        return FLOW_NONE;
     }
-    uint32_t index = load_relaxed(&line->entry[first_slot(match)]);
+    uint32_t index = load_acquire(&line->entry[first_slot(match)]);
     __builtin_prefetch(&t->entries[index]);
     __builtin_prefetch(&t->entries[index].xp);
     __builtin_prefetch(&t->hot[index], 1);
+    return index;
+}
+
+bool flow_table_holds(const struct flow_table *t, uint32_t index, const void *key48)
+{
+    return index != FLOW_NONE && key_equal(t->entries[index].key, key48);
 }
 
 uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64_t hash)

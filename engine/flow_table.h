@@ -65,8 +65,11 @@ uint32_t flow_table_capacity(const struct flow_table *t);
 uint32_t flow_table_count(const struct flow_table *t); // published entries
 
 // Prefetches; then the lookup. FLOW_NONE when absent. The result stays valid until the caller's next quiescent state.
+// prefetch_entry returns the entry it fetched, FLOW_NONE if none: mostly the one, which flow_table_holds tells for less
+// than a lookup costs. It does not tell whether the entry has been unpublished since.
 void flow_table_prefetch_bucket(const struct flow_table *t, uint64_t hash);
-void flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash);
+uint32_t flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash);
+bool flow_table_holds(const struct flow_table *t, uint32_t index, const void *key48);
 uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64_t hash);
 
 // An unpublished entry to fill, FLOW_NONE when the pool is empty.
