@@ -72,6 +72,7 @@ struct job { // one packet of a batch, with what the hit path found out about it
     bool canonical; // key, h and hash are valid
     struct hit h;
     uint64_t hash;
+    uint32_t likely_entry; // what the hash points at; the key has not been compared
     struct flow_key key;
 };
 
@@ -79,6 +80,7 @@ struct CACHE_ALIGNED worker {
     struct group group;
     struct job jobs[PLATFORM_BATCH];
     unsigned n_jobs;
+    bool slow; // a packet of the batch may have made or ended connections: entries found before it are old
     struct node_counters counters;
     uint64_t now;
     // The last outer source that was found good, and until when no table has changed.
@@ -163,6 +165,21 @@ void flow_revalidate(struct context *c, struct port *port, const struct flow_key
 bool flow_is_current(const struct node *n, const struct port *port, const struct flow_entry *e,
                      const struct flow_hot *hot);
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key);
+bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp);
+struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp);
+bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot);
+// The flow of the packet that an ICMP error quotes: the error travels as that flow's answers do.
+enum drop find_related(const struct node *n, const struct port *port, enum origin origin, const struct packet *p,
+                       const struct parsed *pp, struct parsed_embedded *inner, struct flow_key *key, uint32_t *entry);
+// Port of this node that a packet goes on to, and how it comes there; NULL: it is gone.
+struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin);
+// [miss.c] What the layers say of a connection's first packet (stateless: it opens none), and of a connection that is
+// judged again (ends: it is over). They change nothing but for a binding taken: w->took_snat. [port lock]
+enum drop walk_new(struct context *c, struct port *port, const struct policy *policy, const struct parsed *pp,
+                   const struct flow_key *key, struct trace_log *log, struct walk *w, bool *stateless);
+enum drop walk_again(struct context *c, struct port *port, const struct policy *policy, const struct conn *k,
+                     struct trace_log *log, struct walk *w, bool *ends);
+#define MAX_PASSES 4 // between ports of this node: guest, peer, hairpin and back
 
 // ---- send.c: each consumes the packet
 void send_to(struct context *c, struct port *port, uint8_t dir, uint8_t to, uint32_t dest, struct packet *p);
@@ -170,7 +187,12 @@ void send_answer(struct context *c, struct port *port, struct packet *p); // mad
 void send_flush(struct context *c);
 void drop_packet(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason);
 void encapsulate(struct context *c, uint32_t tunnel, uint32_t vni, uint64_t hash, uint8_t tos, struct packet *p);
-void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p);
+void capture_frame(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p);
+static inline void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p)
+{
+    if (unlikely(load_relaxed(&c->n->capture_points) & point))
+        capture_frame(c, port, point, reason, p);
+}
 void packet_free(struct context *c, struct packet *p);
 
 // ---- answer.c

@@ -24,7 +24,9 @@ struct port *port_at(struct node *n, uint32_t index)
 
 static uint32_t hash_mac(uint32_t vni, const struct mac_addr *mac)
 {
-    return slot_map_hash(vni, mac->b, 6);
+    uint64_t word = 0;
+    memcpy(&word, mac->b, sizeof(mac->b));
+    return slot_map_hash(vni, &word, sizeof(word));
 }
 
 uint32_t port_by_mac(void *node, uint32_t vni, const struct mac_addr *mac)
@@ -112,8 +114,10 @@ static uint32_t external_addresses(const struct blueprint *b, struct external_ma
         out[n++] = (struct external_mapping){
             .address = b->nat.floating[i].external, .protocol = PROTOCOL_ANY, .ports = {0, 65535}, .port = b->port};
     for (uint32_t i = 0; i < b->nat.n_snat; i++)
-        out[n++] = (struct external_mapping){
-            .address = b->nat.snat[i].address, .protocol = PROTOCOL_ANY, .ports = b->nat.snat[i].ports, .port = b->port};
+        out[n++] = (struct external_mapping){.address = b->nat.snat[i].address,
+                                             .protocol = PROTOCOL_ANY,
+                                             .ports = b->nat.snat[i].ports,
+                                             .port = b->port};
     return n;
 }
 
@@ -123,7 +127,7 @@ static bool set_external(struct node *n, uint32_t index, const struct blueprint 
     struct external_mapping *list = n->env->alloc(n->env->ctx, (count + 1) * sizeof(*list));
     if (!list)
         return false;
-    bool ok = external_set_port(&n->tables, index, list, external_addresses(b, list)) == PUT_OK;
+    bool ok = external_set_port(&n->tables, index, list, external_addresses(b, list)) != PUT_FULL;
     n->env->free(n->env->ctx, list);
     return ok;
 }
@@ -142,43 +146,55 @@ static void claim_bindings(struct node *n, struct port *port)
     for (uint32_t i = conn_next(n->connections, port->index, 0); i; i = conn_next(n->connections, port->index, i)) {
         conn_port_lock(n->connections, port->index);
         struct conn *k = conn_get(n->connections, i);
-        if (k->live && k->nat.kind == CONN_NAT_SNAT && !snat_claim(&port->snat, &k->nat, k->protocol))
-            conn_close(n->connections, i);
+        if (k->live && k->nat.kind == CONN_NAT_SNAT) {
+            struct conn_binding b = k->nat;
+            bool claimed = snat_claim(&port->snat, &b, k->protocol);
+            conn_set_slice(n->connections, i, b.slice);
+            if (!claimed)
+                conn_close(n->connections, i);
+        }
         conn_port_unlock(n->connections, port->index);
     }
 }
 
-// Identity of a port that is not there yet: index, MAC table, counters, quota.
-static struct port *open_port(struct node *n, const struct blueprint *b, struct node_error *e)
+// An index for a port that is not there yet, and its counters. Nothing that another port left there is touched yet.
+static struct port *find_place(struct node *n, const struct blueprint *b, struct node_error *e)
 {
     uint32_t index = choose_index(n, &b->port);
     if (!index) {
         node_refuse(e, NODE_LIMIT, "", "this node has no room for another port");
         return NULL;
     }
-    struct port *port = &n->ports[index];
-    if (n->kept[index].used && !uuid_equal(&n->kept[index].id, &b->port))
-        conn_port_flush(n->connections, index);
-    if (!make_counters(n, port)) {
-        node_refuse(e, NODE_LIMIT, "", "not enough memory for the port");
-        return NULL;
-    }
-    n->kept[index] = (struct kept_port){.id = b->port, .used = 1};
+    if (make_counters(n, &n->ports[index]))
+        return &n->ports[index];
+    node_refuse(e, NODE_LIMIT, "", "not enough memory for the port");
+    return NULL;
+}
+
+// The index becomes this port's: connections that a former process left are its own, or end.
+static void move_in(struct node *n, struct port *port, const struct blueprint *b)
+{
+    struct kept_port *kept = &n->kept[port->index];
+    if (!kept->used || !uuid_equal(&kept->id, &b->port))
+        conn_port_flush(n->connections, port->index);
+    *kept = (struct kept_port){.id = b->port, .used = 1};
     port->id = b->port;
     port->paused = 0;
     port->next_ra = 0;
     port->attached = false;
-    return port;
+}
+
+static bool same_identity(const struct port *port, const struct blueprint *b)
+{
+    return port->mac_slot && port->vni == b->vpc.vni && mac_equal(&port->mac, &b->l2.mac);
 }
 
 // The VNI is in every key and the MAC in every frame: nothing of an old identity may live on.
-static bool set_identity(struct node *n, struct port *port, const struct blueprint *b)
+static void set_identity(struct node *n, struct port *port, const struct blueprint *b)
 {
-    if (port->mac_slot && port->vni == b->vpc.vni && mac_equal(&port->mac, &b->l2.mac))
-        return true;
+    if (same_identity(port, b))
+        return;
     uint32_t slot = slot_map_alloc(&n->mac_map);
-    if (!slot)
-        return false;
     n->macs[slot] = (struct mac_slot){b->vpc.vni, b->l2.mac, port->index};
     slot_map_link(&n->mac_map, slot, hash_mac(b->vpc.vni, &b->l2.mac));
     if (port->mac_slot) {
@@ -188,7 +204,6 @@ static bool set_identity(struct node *n, struct port *port, const struct bluepri
     port->mac_slot = slot;
     port->vni = b->vpc.vni;
     port->mac = b->l2.mac;
-    return true;
 }
 
 static bool mac_is_free(struct node *n, const struct blueprint *b, uint32_t self, struct node_error *e)
@@ -209,6 +224,7 @@ static void has_left(void *arg, uint64_t unused)
 static void close_port(struct node *n, struct port *port)
 {
     conn_port_flush(n->connections, port->index);
+    conn_port_open(n->connections, port->index, 0, 0);
     external_set_port(&n->tables, port->index, NULL, 0);
     n->kept[port->index] = (struct kept_port){0};
     if (port->mac_slot)
@@ -226,20 +242,38 @@ static void attach(struct node *n, struct port *port, const struct blueprint *b)
                                              port->device_error, sizeof(port->device_error)) == 0;
 }
 
+// All that can fail; nothing has changed when it did.
+static bool reserve(struct node *n, struct port *port, const struct blueprint *b, struct snat_slice **slices,
+                    struct node_error *e)
+{
+    if (!same_identity(port, b) && load_acquire(&n->mac_map.free_head) == 0)
+        return node_refuse(e, NODE_LIMIT, "/l2/mac", "too many changes of MAC addresses at once");
+    if (!snat_prepare(n->env, &port->snat, &b->nat, slices))
+        return node_refuse(e, NODE_LIMIT, "/nat/snat", "not enough memory, or more than 16 slices");
+    if (!conn_port_open(n->connections, port->index, b->limits.flows_min, b->limits.flows_max)) {
+        snat_discard(n->env, slices);
+        return node_refuse(e, NODE_LIMIT, "/limits/flows_min", "the guarantees of all ports would exceed the table");
+    }
+    if (set_external(n, port->index, b))
+        return true;
+    struct blueprint_limits had =
+        port->policy ? port->policy->blueprint->limits : (struct blueprint_limits){.flows_max = UINT32_MAX};
+    conn_port_open(n->connections, port->index, had.flows_min, had.flows_max);
+    snat_discard(n->env, slices);
+    return node_refuse(e, NODE_LIMIT, "/nat", "not enough memory, or too many external addresses on this node");
+}
+
 // What the old policy had and the new one has not ends with the swap; the rest is judged again by its next packet.
 static bool commit(struct node *n, struct port *port, struct policy *fresh, struct node_error *e)
 {
     const struct blueprint *b = fresh->blueprint;
     bool is_new = port->policy == NULL;
     struct snat_slice *slices[SNAT_SLICES];
-    if (!conn_port_open(n->connections, port->index, b->limits.flows_min, b->limits.flows_max))
-        return node_refuse(e, NODE_LIMIT, "/limits/flows_min", "the guarantees of all ports would exceed the table");
-    if (!snat_prepare(n->env, &port->snat, &b->nat, slices))
-        return node_refuse(e, NODE_LIMIT, "/nat/snat", "not enough memory, or more than 16 slices");
-    if (!set_external(n, port->index, b) || !set_identity(n, port, b)) {
-        snat_discard(n->env, slices);
-        return node_refuse(e, NODE_LIMIT, "/nat", "too many external addresses on this node");
-    }
+    if (!reserve(n, port, b, slices, e))
+        return false;
+    if (is_new)
+        move_in(n, port, b);
+    set_identity(n, port, b);
     conn_port_lock(n->connections, port->index);
     snat_commit(&port->snat, &b->nat, slices);
     conn_port_unlock(n->connections, port->index);
@@ -257,13 +291,20 @@ static bool same_document(const struct blueprint *a, const struct blueprint *b)
     return memcmp(a->hash, b->hash, sizeof(a->hash)) == 0;
 }
 
+// Only a lack of memory has no field to point to.
+static bool refuse_policy(struct node_error *e, const struct policy_error *why)
+{
+    return node_refuse(e, why->pointer[0] ? NODE_INVALID : NODE_LIMIT, why->pointer, why->text);
+}
+
 bool node_blueprint_check(struct node *n, const struct blueprint *b, struct node_error *e)
 {
     struct policy_error why;
+    *e = (struct node_error){0};
     drain_retired(n);
     struct policy *p = policy_build(&n->tables, b, &why);
     if (!p)
-        return node_refuse(e, NODE_INVALID, why.pointer, why.text);
+        return refuse_policy(e, &why);
     policy_free(&n->tables, p);
     return mac_is_free(n, b, node_port_find(n, &b->port), e);
 }
@@ -286,12 +327,10 @@ bool node_blueprint_put(struct node *n, const struct blueprint *b, uint64_t now,
         return false;
     struct policy *fresh = policy_build(&n->tables, b, &why);
     if (!fresh)
-        return node_refuse(e, NODE_INVALID, why.pointer, why.text);
-    struct port *port = index ? &n->ports[index] : open_port(n, b, e);
+        return refuse_policy(e, &why);
+    struct port *port = index ? &n->ports[index] : find_place(n, b, e);
     if (!port || !commit(n, port, fresh, e)) {
         policy_free(&n->tables, fresh);
-        if (port && !index)
-            close_port(n, port);
         return false;
     }
     port->applied_at = wall;

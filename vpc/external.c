@@ -91,8 +91,27 @@ static void forget_port(struct vpc_tables *t, uint32_t port, uint32_t keep_from)
             slot_map_unlink(&t->external_map, s);
 }
 
+// Other ports' flows depend on the table's version: it moves only when there is a change.
+static bool has_already(const struct vpc_tables *t, uint32_t port, const struct external_mapping *m, uint32_t n)
+{
+    uint32_t had = 0;
+    for (uint32_t s = slot_map_iterate(&t->external_map, 0); s; s = slot_map_iterate(&t->external_map, s)) {
+        if (!t->externals[s].from_policy || t->externals[s].port != port)
+            continue;
+        bool wanted = false;
+        for (uint32_t i = 0; i < n && !wanted; i++)
+            wanted = same_key(&t->externals[s].m, &m[i]);
+        if (!wanted)
+            return false;
+        had++;
+    }
+    return had == n;
+}
+
 enum put_result external_set_port(struct vpc_tables *t, uint32_t port, const struct external_mapping *m, uint32_t n)
 {
+    if (has_already(t, port, m, n))
+        return PUT_UNCHANGED;
     uint64_t round = (uint64_t)t->outside_version + 1; // marks this call's entries
     for (uint32_t i = 0; i < n; i++) {
         uint32_t s = slot_map_alloc(&t->external_map);
