@@ -26,7 +26,6 @@ static struct frame insert(struct frame f, const void *bytes, uint32_t n, uint8_
         f.bytes[14] = (uint8_t)(0x40 | (20 + n) / 4);
         store_be16(f.bytes + 16, (uint16_t)(f.len - 14));
         store_be16(f.bytes + 24, 0);
-        store_be16(f.bytes + 24, 0);
         uint16_t sum = (uint16_t)~checksum_fold(checksum_add(0, f.bytes + 14, 20 + n));
         memcpy(f.bytes + 24, &sum, 2);
         return f;
