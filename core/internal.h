@@ -165,6 +165,21 @@ void flow_revalidate(struct context *c, struct port *port, const struct flow_key
 bool flow_is_current(const struct node *n, const struct port *port, const struct flow_entry *e,
                      const struct flow_hot *hot);
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key);
+bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp);
+struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp);
+bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot);
+// The flow of the packet that an ICMP error quotes: the error travels as that flow's answers do.
+enum drop find_related(const struct node *n, const struct port *port, enum origin origin, const struct packet *p,
+                       const struct parsed *pp, struct parsed_embedded *inner, struct flow_key *key, uint32_t *entry);
+// Port of this node that a packet goes on to, and how it comes there; NULL: it is gone.
+struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin);
+// [miss.c] What the layers say of a connection's first packet (stateless: it opens none), and of a connection that is
+// judged again (ends: it is over). They change nothing but for a binding taken: w->took_snat. [port lock]
+enum drop walk_new(struct context *c, struct port *port, const struct policy *policy, const struct parsed *pp,
+                   const struct flow_key *key, struct trace_log *log, struct walk *w, bool *stateless);
+enum drop walk_again(struct context *c, struct port *port, const struct policy *policy, const struct conn *k,
+                     struct trace_log *log, struct walk *w, bool *ends);
+#define MAX_PASSES 4 // between ports of this node: guest, peer, hairpin and back
 
 // ---- send.c: each consumes the packet
 void send_to(struct context *c, struct port *port, uint8_t dir, uint8_t to, uint32_t dest, struct packet *p);

@@ -3,10 +3,15 @@
 // layers under the port's lock, so that two workers never make the same connection twice.
 #include "core/internal.h"
 
-static void begin_walk(struct context *c, struct port *port, const struct policy *policy, struct walk *w)
+static void begin_walk(struct context *c, struct port *port, const struct policy *policy, struct trace_log *log,
+                       struct walk *w)
 {
-    *w = (struct walk){
-        .env = &c->n->walk_env, .policy = policy, .snat = &port->snat, .port = port->index, .now_ms = now_ms(c)};
+    *w = (struct walk){.env = &c->n->walk_env,
+                       .policy = policy,
+                       .snat = &port->snat,
+                       .port = port->index,
+                       .now_ms = now_ms(c),
+                       .log = log};
 }
 
 static struct tcp_segment first_segment(const struct parsed *pp)
@@ -41,43 +46,45 @@ static bool is_stray_tcp(const struct parsed *pp)
     return pp->protocol == IPPROTO_TCP4 && !((pp->tcp_flags & TCP_SYN) && !(pp->tcp_flags & TCP_ACK));
 }
 
+enum drop walk_new(struct context *c, struct port *port, const struct policy *policy, const struct parsed *pp,
+                   const struct flow_key *key, struct trace_log *log, struct walk *w, bool *stateless)
+{
+    *stateless = false;
+    begin_walk(c, port, policy, log, w);
+    w->opener = key->dir;
+    w->key = *key;
+    if (key->realm == REALM_SERVICE) // the service only answers
+        return DROP_NO_NAT_STATE;
+    if (is_stray_tcp(pp) && policy->blueprint->firewall.tcp_strict)
+        return DROP_TCP_STRICT;
+    enum drop reason = walk_flow(w);
+    if (reason != DROP_NONE || pp->protocol != IPPROTO_TCP4 || !(pp->tcp_flags & TCP_RST))
+        return reason;
+    // A reset for a connection we do not know: passed on, nothing to remember.
+    *stateless = true;
+    return w->binding.kind == CONN_NAT_NONE ? DROP_NONE : DROP_NO_NAT_STATE;
+}
+
 // [port lock]
 static void judge(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
                   const struct flow_key *key, struct miss *out)
 {
-    uint32_t generation = load_acquire(&port->generation);
+    uint32_t generation = load_acquire(&port->generation), index = 0;
     const struct policy *policy = load_acquire(&port->policy);
+    struct walk w;
+    bool stateless;
     if (!policy) {
         out->reason = DROP_NO_POLICY;
         return;
     }
-    if (key->realm == REALM_SERVICE) { // the service only answers
-        out->reason = DROP_NO_NAT_STATE;
-        return;
-    }
-    if (is_stray_tcp(pp) && policy->blueprint->firewall.tcp_strict) {
-        out->reason = DROP_TCP_STRICT;
-        return;
-    }
-    struct walk w;
-    begin_walk(c, port, policy, &w);
-    w.opener = key->dir;
-    w.key = *key;
-    out->reason = walk_flow(&w);
+    out->reason = walk_new(c, port, policy, pp, key, NULL, &w, &stateless);
     out->answer_reject = w.answer_reject;
-    if (out->reason == DROP_NONE && pp->protocol == IPPROTO_TCP4 && (pp->tcp_flags & TCP_RST)) {
-        // A reset for a connection we do not know: passed on, nothing to remember.
-        out->stateless = w.flow[w.opener].xp;
-        out->reason = w.binding.kind == CONN_NAT_NONE ? DROP_NONE : DROP_NO_NAT_STATE;
-    } else if (out->reason == DROP_NONE) {
-        uint32_t index = 0;
+    out->stateless = w.flow[w.opener].xp;
+    if (out->reason == DROP_NONE && !stateless)
         out->reason = open_connection(c, port, p, pp, &w, generation, &index);
-        if (out->reason == DROP_NONE) {
-            out->entry = conn_get(c->n->connections, index)->entry[w.opener];
-            return;
-        }
-    }
-    if (w.took_snat)
+    if (index)
+        out->entry = conn_get(c->n->connections, index)->entry[w.opener];
+    else if (w.took_snat)
         snat_undo(&port->snat, &w.binding, pp->protocol);
 }
 
@@ -115,6 +122,23 @@ static bool same_answer(const struct node *n, const struct conn *k, const struct
            memcmp(flow_table_entry(n->flows, k->entry[other])->key, answer, sizeof(*answer)) == 0;
 }
 
+enum drop walk_again(struct context *c, struct port *port, const struct policy *policy, const struct conn *k,
+                     struct trace_log *log, struct walk *w, bool *ends)
+{
+    struct node *n = c->n;
+    begin_walk(c, port, policy, log, w);
+    w->opener = k->opener;
+    w->rewalk = true;
+    w->skip_rules = policy->blueprint->firewall.established_keep;
+    w->binding = k->nat;
+    memcpy(&w->key, flow_table_entry(n->flows, k->entry[k->opener])->key, sizeof(w->key));
+    enum drop reason = walk_flow(w);
+    if (reason == DROP_NONE && !same_answer(n, k, w))
+        reason = DROP_NAT_REVOKED;
+    *ends = reason != DROP_NONE && !passing_trouble(reason);
+    return *ends ? closing_reason(reason) : reason;
+}
+
 // [port lock]
 static void judge_again(struct context *c, struct port *port, uint32_t index, uint8_t dir, struct miss *out)
 {
@@ -122,26 +146,17 @@ static void judge_again(struct context *c, struct port *port, uint32_t index, ui
     struct conn *k = conn_get(n->connections, index);
     uint32_t generation = load_acquire(&port->generation);
     const struct policy *policy = load_acquire(&port->policy);
+    struct walk w;
+    bool ends;
     if (!policy) {
         out->reason = DROP_NO_POLICY;
         return;
     }
-    struct walk w;
-    begin_walk(c, port, policy, &w);
-    w.opener = k->opener;
-    w.rewalk = true;
-    w.skip_rules = policy->blueprint->firewall.established_keep;
-    w.binding = k->nat;
-    memcpy(&w.key, flow_table_entry(n->flows, k->entry[k->opener])->key, sizeof(w.key));
-    out->reason = walk_flow(&w);
-    if (out->reason == DROP_NONE && !same_answer(n, k, &w))
-        out->reason = DROP_NAT_REVOKED;
+    out->reason = walk_again(c, port, policy, k, NULL, &w, &ends);
+    if (ends)
+        conn_close(n->connections, index);
     if (out->reason == DROP_NONE)
         out->reason = conn_update(n->connections, index, w.flow, generation, w.rule, w.posture_rule);
-    else if (!passing_trouble(out->reason)) {
-        out->reason = closing_reason(out->reason);
-        conn_close(n->connections, index);
-    }
     if (out->reason != DROP_NONE)
         return;
     out->entry = k->entry[dir];

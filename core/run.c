@@ -5,8 +5,7 @@
 #include "engine/geneve.h"
 #include "engine/hit_path.h"
 
-#define AHEAD 8u     // packets whose memory is on its way
-#define MAX_PASSES 4 // between ports of this node: guest, peer, hairpin and back
+#define AHEAD 8u // packets whose memory is on its way
 
 struct next_pass {
     struct port *port;
@@ -35,7 +34,7 @@ bool flow_is_current(const struct node *n, const struct port *port, const struct
     return load_relaxed(&hot->dependency_version) == version;
 }
 
-static bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp)
+bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp)
 {
     uint32_t mtu = load_relaxed(&port->mtu);
     if (p->gso_type == GSO_NONE)
@@ -43,7 +42,7 @@ static bool too_big(const struct port *port, const struct packet *p, const struc
     return (uint32_t)(pp->payload - pp->l3) + p->gso_size > mtu;
 }
 
-static struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp)
+struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp)
 {
     return (struct tcp_segment){.side = dir != k->opener,
                                 .flags = pp->tcp_flags,
@@ -74,10 +73,19 @@ static bool track(struct context *c, struct port *port, const struct flow_entry 
     return v == TCP_PASS || (v == TCP_OUT_OF_WINDOW && !strict);
 }
 
-static bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
+bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
 {
     return (load_relaxed(&hot->flags) & FLOW_TRACK) ||
            (pp->protocol == IPPROTO_TCP4 && (pp->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)));
+}
+
+struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin)
+{
+    struct port *port = port_at(n, xp->dest);
+    *origin = xp->to == XP_TO_PORT ? FROM_VPC : FROM_OUTSIDE;
+    // The index may have gone to another port since: its MAC and VNI tell.
+    bool other = port && *origin == FROM_VPC && (port->vni != xp->vni || !mac_equal(&port->mac, &xp->dst_mac));
+    return other ? NULL : port;
 }
 
 // The rewritten packet goes where its transposition says; local hops are left to the caller's loop.
@@ -106,12 +114,7 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
     }
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
-        next.port = port_at(n, xp->dest);
-        next.origin = xp->to == XP_TO_PORT ? FROM_VPC : FROM_OUTSIDE;
-        // The index may have gone to another port since: its MAC and VNI tell.
-        if (next.port && next.origin == FROM_VPC &&
-            (next.port->vni != xp->vni || !mac_equal(&next.port->mac, &xp->dst_mac)))
-            next.port = NULL;
+        next.port = local_hop(n, xp, &next.origin);
         if (next.port) {
             counter_add(&counters_of(c, port)->sent[dir], 1);
             counter_add(&counters_of(c, port)->sent_bytes[dir], p->len);
@@ -149,6 +152,30 @@ static struct next_pass apply(struct context *c, struct port *port, const struct
     return forward(c, port, key, xp, hash, pp->tos, p);
 }
 
+enum drop find_related(const struct node *n, const struct port *port, enum origin origin, const struct packet *p,
+                       const struct parsed *pp, struct parsed_embedded *inner, struct flow_key *key, uint32_t *entry)
+{
+    enum drop reason = parse_embedded(p, pp, inner);
+    struct flow_key sent = {.src = inner->src,
+                            .dst = inner->dst,
+                            .sport = inner->sport,
+                            .dport = inner->dport,
+                            .port = port->index,
+                            .vni = port->vni,
+                            .ip_version = inner->ip_version,
+                            .protocol = inner->protocol,
+                            .dir = dir_of[origin] == FLOW_OUT ? FLOW_IN : FLOW_OUT};
+    *key = sent;
+    if (reason != DROP_NONE)
+        return reason;
+    // Errors go to who sent the quoted packet, nobody else.
+    if (!ip_equal(&pp->dst, &inner->src) || !flow_key_reply(&sent, key))
+        return DROP_ICMP_UNRELATED;
+    key->realm = realm_of[origin];
+    *entry = flow_table_lookup(n->flows, key, flow_hash(n->secret, key));
+    return *entry == FLOW_NONE ? DROP_ICMP_UNRELATED : DROP_NONE;
+}
+
 // An ICMP error belongs to the connection of the packet inside it, which travelled the other way.
 static struct next_pass related(struct context *c, struct port *port, enum origin origin, struct packet *p,
                                 const struct parsed *pp)
@@ -156,31 +183,12 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
     struct node *n = c->n;
     uint8_t dir = dir_of[origin];
     struct parsed_embedded inner;
-    enum drop reason = parse_embedded(p, pp, &inner);
-    if (reason == DROP_NONE && !ip_equal(&pp->dst, &inner.src)) // errors go to who sent the quoted packet, nobody else
-        reason = DROP_ICMP_UNRELATED;
-    struct flow_key sent = {.src = inner.src,
-                            .dst = inner.dst,
-                            .sport = inner.sport,
-                            .dport = inner.dport,
-                            .port = port->index,
-                            .vni = port->vni,
-                            .ip_version = inner.ip_version,
-                            .protocol = inner.protocol,
-                            .dir = dir == FLOW_OUT ? FLOW_IN : FLOW_OUT};
     struct flow_key key;
-    if (reason == DROP_NONE && !flow_key_reply(&sent, &key))
-        reason = DROP_ICMP_UNRELATED;
     uint32_t entry = FLOW_NONE;
-    uint64_t hash = 0;
-    if (reason == DROP_NONE) {
-        key.realm = realm_of[origin];
-        hash = flow_hash(n->secret, &key);
-        entry = flow_table_lookup(n->flows, &key, hash);
-        if (entry == FLOW_NONE)
-            reason = DROP_ICMP_UNRELATED;
-    }
-    if (reason == DROP_NONE && !flow_is_current(n, port, flow_table_entry(n->flows, entry), flow_table_hot(n->flows, entry))) {
+    enum drop reason = find_related(n, port, origin, p, pp, &inner, &key, &entry);
+    uint64_t hash = flow_hash(n->secret, &key);
+    if (reason == DROP_NONE &&
+        !flow_is_current(n, port, flow_table_entry(n->flows, entry), flow_table_hot(n->flows, entry))) {
         struct miss m;
         flow_revalidate(c, port, &key, hash, entry, &m);
         reason = m.reason;
@@ -202,8 +210,7 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
 }
 
 // What the gateway answers or refuses itself. True: the packet's end was decided.
-static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p,
-                    const struct parsed *pp)
+static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p, const struct parsed *pp)
 {
     const struct policy *policy = load_acquire(&port->policy);
     uint8_t dir = dir_of[origin];

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MPL-2.0
 // Trace: what would become of this packet? The same code as a real packet's, on a copy, without counting,
-// sending or making state.
+// sending or making state. A packet for another port of this node is followed there.
 #include "core/internal.h"
 
 #include "vpc/text.h"
 
 struct tracing {
     struct context c;
-    struct port *port;
+    struct port *port; // where the packet is; NULL when its end is known
+    enum origin origin;
     const struct policy *policy;
     struct packet *p;
     struct parsed pp;
@@ -15,101 +16,194 @@ struct tracing {
     struct trace *out;
 };
 
-static void finish(struct tracing *t, const char *verdict, enum drop reason)
+static void end(struct tracing *t, const char *verdict, enum drop reason)
 {
     t->out->verdict = verdict;
     t->out->reason = reason;
+    t->port = NULL;
 }
 
-static const char *verdict_of(const struct transposition *xp)
+static void end_at(struct tracing *t, const char *step, enum drop reason)
+{
+    struct text d = trace_add(&t->out->log, step, "drop");
+    text_add(&d, drop_help(reason));
+    end(t, "dropped", reason);
+}
+
+// ---- The way on
+
+static void go_on(struct tracing *t, const struct transposition *xp)
 {
     switch ((enum transposition_to)xp->to) {
     case XP_TO_GUEST:
+        end(t, "delivered", DROP_NONE);
+        break;
+    case XP_TO_SERVICE:
+        end(t, "consumed", DROP_NONE);
+        break;
+    case XP_TO_TUNNEL:
+        t->out->tunnel = t->c.n->tables.tunnels[xp->dest].node;
+        end(t, "sent", DROP_NONE);
+        break;
+    case XP_TO_EXTERNAL:
+        end(t, "sent", DROP_NONE);
+        break;
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
-        return "delivered";
-    case XP_TO_SERVICE:
-        return "consumed";
-    case XP_TO_TUNNEL:
-    case XP_TO_EXTERNAL:
-        return "sent";
+        t->port = local_hop(t->c.n, xp, &t->origin);
+        if (!t->port)
+            end_at(t, "demux", DROP_UNKNOWN_PORT);
+        break;
     case XP_NOWHERE:
+        end_at(t, "overlay", DROP_NO_MAPPING);
         break;
     }
-    return "dropped";
 }
 
-static void settle(struct tracing *t, const struct transposition *xp)
+// The transposition shown is the first one: the port's that was asked about.
+static void settle(struct tracing *t, const struct transposition *xp, uint16_t mss, const struct parsed_embedded *inner)
 {
-    t->out->xp = *xp;
-    if (xp->to == XP_TO_TUNNEL)
-        t->out->tunnel = t->c.n->tables.tunnels[xp->dest].node;
+    if (t->out->xp.to == XP_NOWHERE)
+        t->out->xp = *xp;
     bool expired = (xp->flags & XP_DEC_TTL) && t->pp.ttl <= 1;
-    finish(t, expired ? "dropped" : verdict_of(xp), expired ? DROP_TTL_EXPIRED : DROP_NONE);
+    bool large = too_big(t->port, t->p, &t->pp) && xp->to != XP_TO_SERVICE;
+    if (expired || large) {
+        end_at(t, "router", expired ? DROP_TTL_EXPIRED : DROP_TOO_BIG);
+        return;
+    }
+    if (inner)
+        transposition_apply_icmp_error(xp, &t->key, t->p, &t->pp, inner);
+    else
+        transposition_apply(xp, t->p, &t->pp, mss);
+    go_on(t, xp);
 }
 
-// An established connection decides without the layers.
-static bool by_connection(struct tracing *t, uint64_t hash)
+// ---- Who decides
+
+static void note_connection(struct tracing *t, uint32_t index, bool current)
 {
-    struct node *n = t->c.n;
-    uint32_t entry = flow_table_lookup(n->flows, &t->key, hash);
-    if (entry == FLOW_NONE)
-        return false;
-    const struct flow_entry *e = flow_table_entry(n->flows, entry);
-    const struct conn *k = conn_get(n->connections, e->owner);
-    bool current = flow_is_current(n, t->port, e, flow_table_hot(n->flows, entry));
+    const struct conn *k = conn_get(t->c.n->connections, index);
     struct text d = trace_add(&t->out->log, "flow-table", current ? "hit" : "stale");
     text_add(&d, "connection ");
-    text_number(&d, e->owner);
+    text_number(&d, index);
     if (k->protocol == IPPROTO_TCP4) {
         text_add(&d, ", ");
         text_add(&d, tcp_state_name(k->tcp.state));
     }
-    text_add(&d, current ? ", opened by rule " : ", to be judged again; opened by rule ");
+    text_add(&d,
+             current ? ", opened by rule " : ", to be judged again in the direction that opened it; opened by rule ");
     text_add(&d, policy_rule_name(&t->policy->firewall[k->opener], k->rule, k->opener));
-    t->out->hit = current;
+}
+
+// [port lock] The verdict of a flow that exists, judged again if it is stale. False: its end is known.
+static bool verdict_of_flow(struct tracing *t, uint32_t entry, struct transposition *xp)
+{
+    struct node *n = t->c.n;
+    const struct flow_entry *e = flow_table_entry(n->flows, entry);
+    bool current = flow_is_current(n, t->port, e, flow_table_hot(n->flows, entry));
+    note_connection(t, e->owner, current);
+    t->out->hit |= current;
+    *xp = e->xp;
     if (current)
-        settle(t, &e->xp);
-    return current;
+        return true;
+    struct walk w;
+    bool ends;
+    enum drop reason =
+        walk_again(&t->c, t->port, t->policy, conn_get(n->connections, e->owner), &t->out->log, &w, &ends);
+    if (reason != DROP_NONE) {
+        end(t, "dropped", reason);
+        return false;
+    }
+    if (w.flow[e->dir].key.ip_version)
+        *xp = w.flow[e->dir].xp;
+    if (xp->to == XP_NOWHERE)
+        end_at(t, "overlay", DROP_NO_MAPPING);
+    return xp->to != XP_NOWHERE;
+}
+
+// [port lock] False: the connection is over for this segment, which is judged as a first one.
+static bool by_connection(struct tracing *t)
+{
+    struct node *n = t->c.n;
+    uint32_t entry = flow_table_lookup(n->flows, &t->key, flow_hash(n->secret, &t->key));
+    struct transposition xp;
+    if (entry == FLOW_NONE)
+        return false;
+    const struct flow_entry *e = flow_table_entry(n->flows, entry);
+    const struct conn *k = conn_get(n->connections, e->owner);
+    if (!k->live || k->port != t->port->index)
+        return false;
+    if (!verdict_of_flow(t, entry, &xp))
+        return true;
+    if (wants_tracking(&t->pp, flow_table_hot(n->flows, entry))) {
+        struct tcp_segment s = segment_of(k, e->dir, &t->pp);
+        enum tcp_verdict v = conn_foresee(n->connections, e->owner, e->dir, &s);
+        if (v == TCP_OUT_OF_WINDOW && k->strict) {
+            end_at(t, "flow-table", DROP_TCP_WINDOW);
+            return true;
+        }
+        if (v == TCP_PASS_NEW) {
+            struct text d = trace_add(&t->out->log, "flow-table", "renewed");
+            text_add(&d, "the connection is over and this segment opens another");
+            t->out->hit = false;
+            return false;
+        }
+    }
+    settle(t, &xp, e->mss, NULL);
+    return true;
 }
 
 static bool by_gateway(struct tracing *t)
 {
     struct gateway_note note = {{0}};
-    enum drop reason = DROP_NONE;
-    enum gateway_verdict v = t->key.dir == FLOW_OUT
-                                 ? gateway_out(&t->policy->gateway, t->p, &t->pp, &reason, &note)
-                                 : gateway_in(&t->policy->gateway, t->p, &t->pp, &reason);
+    enum drop reason = DROP_BAD_ETHERTYPE;
+    enum gateway_verdict v = t->pp.ip_version ? GATEWAY_PASS : GATEWAY_DROP;
+    if (t->origin == FROM_GUEST)
+        v = gateway_out(&t->policy->gateway, t->p, &t->pp, &reason, &note);
+    else if (t->origin == FROM_VPC)
+        v = gateway_in(&t->policy->gateway, t->p, &t->pp, &reason);
     if (v == GATEWAY_PASS || v == GATEWAY_METADATA)
         return false;
-    struct text d = trace_add(&t->out->log, "gateway", v == GATEWAY_DROP ? "drop" : "answer");
-    text_add(&d, v == GATEWAY_DROP ? drop_help(reason) : note.text);
-    finish(t, v == GATEWAY_DROP ? "dropped" : "answered", reason);
+    if (v == GATEWAY_DROP) {
+        end_at(t, "gateway", reason);
+        return true;
+    }
+    struct text d = trace_add(&t->out->log, "gateway", "answer");
+    text_add(&d, note.text);
+    end(t, "answered", DROP_NONE);
     return true;
+}
+
+static void by_quoted_flow(struct tracing *t)
+{
+    struct node *n = t->c.n;
+    struct parsed_embedded inner;
+    struct transposition xp;
+    uint32_t entry = FLOW_NONE;
+    enum drop reason = find_related(n, t->port, t->origin, t->p, &t->pp, &inner, &t->key, &entry);
+    if (reason != DROP_NONE)
+        end_at(t, "flow-table", reason);
+    else if (verdict_of_flow(t, entry, &xp))
+        settle(t, &xp, 0, &inner);
 }
 
 // [port lock] The binding that the walk takes is given back before anyone sees it.
 static void by_layers(struct tracing *t)
 {
-    struct node *n = t->c.n;
-    struct walk w = {.env = &n->walk_env,
-                     .policy = t->policy,
-                     .snat = &t->port->snat,
-                     .port = t->port->index,
-                     .opener = t->key.dir,
-                     .now_ms = now_ms(&t->c),
-                     .key = t->key,
-                     .log = &t->out->log};
+    struct walk w;
+    bool stateless;
     uint64_t exhausted = t->port->snat.exhausted;
-    enum drop reason = walk_flow(&w);
+    enum drop reason = walk_new(&t->c, t->port, t->policy, &t->pp, &t->key, &t->out->log, &w, &stateless);
     if (w.took_snat)
         snat_undo(&t->port->snat, &w.binding, t->pp.protocol);
     t->port->snat.exhausted = exhausted;
     if (reason != DROP_NONE)
-        finish(t, "dropped", reason);
+        end(t, "dropped", reason);
     else
-        settle(t, &w.flow[w.opener].xp);
+        settle(t, &w.flow[w.opener].xp, stateless ? 0 : w.flow[w.opener].mss, NULL);
 }
+
+// ---- A packet's pass through a port
 
 static enum drop before_layers(struct tracing *t, const struct ip_addr *from)
 {
@@ -119,40 +213,38 @@ static enum drop before_layers(struct tracing *t, const struct ip_addr *from)
     enum drop reason = parse_frame(t->p, &t->pp);
     if (reason != DROP_NONE)
         return reason;
+    if (t->origin == FROM_GUEST && !t->port->any_mac && !mac_equal(&t->pp.src_mac, &t->port->mac))
+        return DROP_SPOOF_MAC;
     if (t->pp.flags & PARSE_SOURCE_ROUTE)
         return DROP_SOURCE_ROUTE;
-    if (t->key.dir == FLOW_OUT && !t->port->any_mac && !mac_equal(&t->pp.src_mac, &t->port->mac))
-        return DROP_SPOOF_MAC;
-    if (t->key.dir == FLOW_IN && !ip_is_unspecified(from) && !vtep_good(&n->tables, t->port->vni, from, t->c.now))
+    if (from && !ip_is_unspecified(from) && !vtep_good(&n->tables, t->port->vni, from, t->c.now))
         return DROP_BAD_VTEP;
     return DROP_NONE;
 }
 
-static void explain(struct tracing *t, const struct ip_addr *from, uint8_t dir)
+static void pass(struct tracing *t, const struct ip_addr *from)
 {
     struct node *n = t->c.n;
-    t->key.dir = dir;
+    uint32_t index = t->port->index;
+    t->policy = t->port->policy;
     enum drop reason = before_layers(t, from);
     if (reason != DROP_NONE) {
-        struct text d = trace_add(&t->out->log, "demux", "drop");
-        text_add(&d, drop_help(reason));
-        finish(t, "dropped", reason);
+        end_at(t, "demux", reason);
         return;
     }
-    flow_key_of(t->port, dir == FLOW_OUT ? FROM_GUEST : FROM_VPC, &t->pp, &t->key);
-    bool flow = t->pp.ip_version && !(t->pp.flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER | PARSE_ICMP_ERROR));
-    if (flow && by_connection(t, flow_hash(n->secret, &t->key)))
-        return;
-    if (by_gateway(t))
-        return;
-    if (!flow) {
-        bool error = t->pp.flags & PARSE_ICMP_ERROR;
-        finish(t, "dropped", error ? DROP_ICMP_UNRELATED : DROP_FRAGMENT);
-        return;
+    flow_key_of(t->port, t->origin, &t->pp, &t->key);
+    bool fragment = t->pp.flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER), error = t->pp.flags & PARSE_ICMP_ERROR;
+    conn_port_lock(n->connections, index);
+    bool decided = t->pp.ip_version && !fragment && !error && by_connection(t);
+    if (!decided && !by_gateway(t)) {
+        if (fragment)
+            end_at(t, "demux", DROP_FRAGMENT);
+        else if (error)
+            by_quoted_flow(t);
+        else
+            by_layers(t);
     }
-    conn_port_lock(n->connections, t->port->index);
-    by_layers(t);
-    conn_port_unlock(n->connections, t->port->index);
+    conn_port_unlock(n->connections, index);
 }
 
 bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr *from, const uint8_t *frame,
@@ -160,12 +252,12 @@ bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr
 {
     *out = (struct trace){.verdict = "dropped"};
     *e = (struct node_error){0};
-    struct tracing t = {.c = {n, 0, now}, .port = port_at(n, port), .out = out};
+    struct tracing t = {
+        .c = {n, 0, now}, .port = port_at(n, port), .origin = dir == FLOW_OUT ? FROM_GUEST : FROM_VPC, .out = out};
     if (!t.port)
         return node_refuse(e, NODE_NOT_FOUND, "", "no such port on this node");
-    if (len > 2048)
+    if (len > PACKET_MIN_ROOM)
         return node_refuse(e, NODE_INVALID, "/frame", "a frame for trace is at most 2048 bytes");
-    t.policy = t.port->policy;
     uint8_t *memory = n->env->alloc(n->env->ctx, PACKET_HEADROOM + PACKET_MIN_ROOM);
     if (!memory)
         return node_refuse(e, NODE_LIMIT, "", "not enough memory");
@@ -176,7 +268,13 @@ bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr
                        .room = PACKET_MIN_ROOM,
                        .headroom = PACKET_HEADROOM};
     t.p = &p;
-    explain(&t, from, dir);
+    pass(&t, dir == FLOW_OUT ? NULL : from);
+    for (unsigned passes = 1; t.port; passes++) {
+        if (passes == MAX_PASSES)
+            end_at(&t, "demux", DROP_RECIRCULATION);
+        else
+            pass(&t, NULL);
+    }
     n->env->free(n->env->ctx, memory);
     return true;
 }

@@ -140,12 +140,18 @@ enum drop conn_open(struct conn_table *t, const struct conn_spec *spec, uint64_t
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);
 
+// [port lock] An adopted connection's binding has another number with the NAT of this process.
+void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice);
+
 // [port lock] Follows a packet whose entry says FLOW_TRACK, or a TCP segment with SYN, FIN or RST (s; NULL for other
 // protocols; side and sent are filled in here). Updates last_seen, state, FLOW_TRACK of both entries, class and timer;
 // packets and bytes are the caller's. The verdict is TCP's (PASS otherwise). After a believed RST and with TCP_PASS_NEW
 // the connection has ended: its entries may be used for this one packet, until the next quiescent state.
 enum tcp_verdict conn_track(struct conn_table *t, uint32_t index, uint8_t dir, const struct tcp_segment *s,
                             uint64_t now_ms);
+
+// [port lock] What conn_track would say, with nothing changed.
+enum tcp_verdict conn_foresee(const struct conn_table *t, uint32_t index, uint8_t dir, const struct tcp_segment *s);
 
 // [port lock] After a re-walk that still allows the connection: new verdict for both directions where it differs,
 // new generation and dependency versions in any case. The keys and the binding stay. DROP_NONE or DROP_NO_MEMORY

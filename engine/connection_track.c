@@ -30,7 +30,7 @@ static void reclass(struct conn_table *t, uint32_t index, uint64_t now_ms)
     conn_list_append(t, index, class_);
 }
 
-static enum tcp_verdict track_tcp(struct conn_table *t, struct conn *c, uint8_t dir, const struct tcp_segment *s)
+static enum tcp_verdict track_tcp(const struct conn_table *t, struct conn *c, uint8_t dir, const struct tcp_segment *s)
 {
     struct tcp_segment segment = *s;
     segment.side = dir != c->opener;
@@ -39,6 +39,14 @@ static enum tcp_verdict track_tcp(struct conn_table *t, struct conn *c, uint8_t 
         segment.sent = (uint32_t)MIN(bytes, UINT32_MAX);
     }
     return tcp_track_segment(&c->tcp, &segment);
+}
+
+enum tcp_verdict conn_foresee(const struct conn_table *t, uint32_t index, uint8_t dir, const struct tcp_segment *s)
+{
+    struct conn copy = t->records[index];
+    if (!copy.live)
+        return TCP_PASS_NEW;
+    return copy.tcp.state != TCP_STATE_NONE && s ? track_tcp(t, &copy, dir, s) : TCP_PASS;
 }
 
 enum tcp_verdict conn_track(struct conn_table *t, uint32_t index, uint8_t dir, const struct tcp_segment *s,
@@ -128,4 +136,11 @@ enum drop conn_update(struct conn_table *t, uint32_t index, const struct conn_fl
     c->posture_rule = posture_rule;
     c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
     return DROP_NONE;
+}
+
+void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice)
+{
+    struct conn *c = &t->records[index];
+    c->nat.slice = slice;
+    c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
 }

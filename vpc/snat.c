@@ -269,8 +269,10 @@ bool snat_claim(struct snat *s, struct conn_binding *b, uint8_t protocol)
     for (b->slice = 1; b->slice <= SNAT_SLICES && !covers(s->slice[b->slice - 1], b); b->slice++)
         ;
     struct snat_slice *slice = holder(s, b, &at);
-    if (p < 0 || !slice || is_taken(slice, (unsigned)p, at))
+    if (p < 0 || !slice || is_taken(slice, (unsigned)p, at)) {
+        b->slice = 0; // the end of this connection must not free the port of the one that has it
         return false;
+    }
     set_taken(slice, (unsigned)p, at);
     return true;
 }
