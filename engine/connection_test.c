@@ -331,7 +331,7 @@ static void test_create_memory(void **state)
         assert_int_equal(e->live, 0);
         test_env_destroy(e);
         if (done) {
-            assert_int_equal(site, 7);
+            assert_int_equal(site, 6);
             return;
         }
     }

@@ -5,14 +5,20 @@ import json
 import re
 import sys
 
-PASSED = re.compile(r"^\[       OK \] |^.* \.\.\. ok$", re.M)
-FAILED = re.compile(r"^\[  FAILED  \] (?!\d+ test)(.*)$|^(?:ERROR|FAIL): (.*)$", re.M)
+PASSED = re.compile(r"^\[       OK \] ", re.M)  # cmocka
+FAILED = re.compile(r"^\[  FAILED  \] (?!\d+ test)(.*)$"  # cmocka
+                    r"|^(?:ERROR|FAIL): (.*)$"  # unittest
+                    r"|^(?:ERROR|FAILED) (.*?)(?: - .*)?$", re.M)  # pytest
+UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.M)
+PYTEST = re.compile(r"^(?:.*\b)?(\d+) passed\b.* in [\d.]+s", re.M)
 
 
 def count(program):
     output = program.get("stdout", "") + "\n" + program.get("stderr", "")
-    passed = len(PASSED.findall(output))
-    failed = {a or b for a, b in FAILED.findall(output)}
+    failed = {next(filter(None, names)) for names in FAILED.findall(output)}
+    passed = len(PASSED.findall(output)) + sum(map(int, PYTEST.findall(output)))
+    ran = sum(map(int, UNITTEST.findall(output)))
+    passed += max(ran - len(failed), 0) if ran else 0
     if program["result"] == "OK":
         return max(passed, 1), set()
     return passed, {f"{program['name']}: {name}" for name in failed} or {f"{program['name']}: {program['result']}"}

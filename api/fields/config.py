@@ -52,7 +52,7 @@ CONFIG = struct(
     Field("state_dir", string(255, "PATH"), "/var/lib/nereus", "what outlives the machine's restart"),
     Field("workers", u32(1, 16), 1),
     Field("limits", object_of(LIMITS), {}),
-    Field("external", listed(object_of(EXTERNAL), 16), []),
+    Field("external", listed(object_of(EXTERNAL), 4), []),
     Field("metadata", object_of(METADATA), {}),
     Field("timeouts", object_of(TIMEOUTS), {}))
 

@@ -14,6 +14,9 @@
 #include "platform/linux/packet_socket.h"
 #include "platform/linux/tc.h"
 
+#define BUSY_TRIES 400 // closing a packet socket or a tap waits for the kernel, longer on a busy machine
+#define BUSY_WAIT_US 5000
+
 static unsigned device_worker(const struct linux_platform *l, const struct device *d, unsigned queue)
 {
     return (d->index + queue) % l->config.workers;
@@ -74,20 +77,47 @@ static struct device *device_new(const struct attachment *a, int ifindex, bool i
     return d;
 }
 
+// Our tap where it was left, else a new one here.
+static int open_tap_fds(struct linux_platform *l, struct attachment *a, int *fds, bool *made, bool *away)
+{
+    struct tap_options o = {.ifname = a->ifname,
+                            .queues = MIN(a->queues, l->config.workers),
+                            .persist = true,
+                            .offloads = a->offloads,
+                            .netns = -1};
+    *away = false;
+    if (tap_home_load(l->config.run_dir, a->ifname, &a->home)) {
+        struct tap_options there = o;
+        there.ifname = a->home.ifname;
+        there.existing = true;
+        there.netns = tap_home_open(&a->home);
+        int n = there.netns < 0 ? -1 : tap_open(&there, fds, made);
+        int cause = errno;
+        if (there.netns >= 0)
+            close(there.netns);
+        *away = n > 0;
+        errno = cause;
+        if (n > 0 || (there.netns >= 0 && cause == EBUSY))
+            return n;
+    }
+    return tap_open(&o, fds, made);
+}
+
 static struct device *open_tap(struct linux_platform *l, struct attachment *a, char *error, size_t error_size)
 {
-    int fds[TAP_MAX_QUEUES];
-    bool made;
-    struct tap_options o = {
-        .ifname = a->ifname, .queues = MIN(a->queues, l->config.workers), .persist = true, .offloads = a->offloads};
-    int n = tap_open(&o, fds, &made);
+    int fds[TAP_MAX_QUEUES], rc = 0;
+    bool made, away;
+    int n = open_tap_fds(l, a, fds, &made, &away);
     if (n < 0) {
-        snprintf(error, error_size, "tap %s: %s", a->ifname, strerror(errno));
+        int cause = errno;
+        snprintf(error, error_size, "tap %s: %s", a->ifname, strerror(cause));
+        errno = cause;
         return NULL;
     }
-    int ifindex = (int)if_nametoindex(a->ifname);
+    int ifindex = away ? 0 : (int)if_nametoindex(a->ifname);
     // The netdev is the guest's NIC. Its address is set once: a guest that uses it may have changed more.
-    int rc = netlink_link_set(&l->netlink, ifindex, made ? &a->mac : NULL, a->mtu, IFF_UP);
+    if (!away)
+        rc = netlink_link_set(&l->netlink, ifindex, made ? &a->mac : NULL, a->mtu, IFF_UP);
     struct device *d = device_new(a, ifindex, true);
     if (rc != 0 || !d) {
         snprintf(error, error_size, "tap %s: %s", a->ifname, strerror(rc ? -rc : ENOMEM));
@@ -199,6 +229,18 @@ static bool device_is_there(const struct attachment *a)
     return (int)if_nametoindex(a->ifname) == d->ifindex;
 }
 
+// Keeps the note about an own tap's place: after a crash nobody else knows.
+static void note_home(struct linux_platform *l, struct attachment *a)
+{
+    struct tap_home home;
+    if (!tap_home_read(a->device->fds[0], &home))
+        return;
+    if (home.netns == a->home.netns && strcmp(home.ifname, a->home.ifname) == 0)
+        return;
+    a->home = home;
+    tap_home_save(l->config.run_dir, a->ifname, &home);
+}
+
 static void attachment_check(struct linux_platform *l, struct attachment *a)
 {
     char error[160];
@@ -209,6 +251,8 @@ static void attachment_check(struct linux_platform *l, struct attachment *a)
         attachment_close(l, a);
         a->reported = true;
     }
+    if (a->device && is_own_tap(a))
+        note_home(l, a);
     if (!a->device && !attachment_open(l, a, error, sizeof(error)) && !a->reported) {
         a->reported = true;
         linux_event(l, "device-error", a->source == SOURCE_PORT ? a->index : 0, "%s", error);
@@ -275,6 +319,20 @@ static bool same_device(const struct attachment *a, const struct blueprint_devic
            a->queues == device->queues && a->offloads == device->offloads;
 }
 
+// The port goes, or leaves the device for another: a tap of ours goes with it. Other devices were not made by us.
+static void abandon(struct linux_platform *l, struct attachment *a)
+{
+    if (a->wanted && a->device && is_own_tap(a)) {
+        tap_let_go(a->device->fds[0]);
+        a->home = (struct tap_home){.netns = 0};
+        memcpy(a->home.ifname, a->ifname, sizeof(a->home.ifname));
+        tap_home_save(l->config.run_dir, a->ifname, &a->home); // no note
+    }
+    attachment_close(l, a);
+    a->wanted = false;
+    a->ifname[0] = 0;
+}
+
 static bool attach(struct linux_platform *l, uint32_t port, const struct blueprint_device *device,
                    const struct mac_addr *mac, uint32_t mtu, char *error, size_t error_size)
 {
@@ -287,9 +345,13 @@ static bool attach(struct linux_platform *l, uint32_t port, const struct bluepri
         a->mtu = mtu;
         return true;
     }
-    attachment_close(l, a);
+    if (a->kind == device->kind && strcmp(a->ifname, device->ifname) == 0)
+        attachment_close(l, a); // opened again, with other options
+    else
+        abandon(l, a);
     a->wanted = true;
     a->reported = false;
+    a->home = (struct tap_home){.netns = 0};
     a->kind = device->kind;
     a->offloads = device->offloads;
     a->source = SOURCE_PORT;
@@ -304,20 +366,35 @@ static bool attach(struct linux_platform *l, uint32_t port, const struct bluepri
     return false;
 }
 
-int linux_port_attach(void *ctx, uint32_t port, const struct blueprint_device *device, const struct mac_addr *mac,
-                      uint32_t mtu, char *error, size_t error_size)
+static int attach_once(struct linux_platform *l, uint32_t port, const struct blueprint_device *device,
+                       const struct mac_addr *mac, uint32_t mtu, char *error, size_t error_size)
 {
-    struct linux_platform *l = ctx;
     pthread_mutex_lock(&l->control);
+    errno = 0;
     bool good = check_request(l, port, device, error, error_size);
     if (good && device->kind == BLUEPRINT_DEVICE_NONE) {
-        attachment_close(l, &l->ports[port]);
-        l->ports[port].wanted = false;
+        abandon(l, &l->ports[port]);
     } else if (good) {
         good = attach(l, port, device, mac, mtu, error, error_size);
     }
+    int cause = good ? 0 : errno;
     pthread_mutex_unlock(&l->control);
-    return good ? 0 : -1;
+    return good ? 0 : cause == EBUSY ? -EBUSY : -1;
+}
+
+int linux_port_attach(void *ctx, uint32_t port, const struct blueprint_device *device, const struct mac_addr *mac,
+                      uint32_t mtu, char *error, size_t error_size)
+{
+    // A tap detached just now is held until every worker has let go of it.
+    for (int tries = 0; tries < BUSY_TRIES; tries++) {
+        int rc = attach_once(ctx, port, device, mac, mtu, error, error_size);
+        if (rc == 0 && error_size)
+            error[0] = 0; // of a try before
+        if (rc != -EBUSY)
+            return rc;
+        usleep(BUSY_WAIT_US);
+    }
+    return -1;
 }
 
 void linux_port_detach(void *ctx, uint32_t port)
@@ -326,9 +403,7 @@ void linux_port_detach(void *ctx, uint32_t port)
     if (port == 0 || port > l->config.max_ports)
         return;
     pthread_mutex_lock(&l->control);
-    attachment_close(l, &l->ports[port]);
-    l->ports[port].wanted = false;
-    l->ports[port].ifname[0] = 0;
+    abandon(l, &l->ports[port]);
     pthread_mutex_unlock(&l->control);
 }
 

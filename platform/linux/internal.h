@@ -15,6 +15,7 @@
 #include "platform/linux/neighbours.h"
 #include "platform/linux/netlink.h"
 #include "platform/linux/tap.h"
+#include "platform/linux/tap_home.h"
 #include "platform/linux/underlay_gro.h"
 #include "platform/linux/underlay_gso.h"
 #include "platform/linux/zones.h"
@@ -49,6 +50,7 @@ struct attachment {
     uint32_t index, queues, mtu;
     char ifname[IF_NAMESIZE];
     struct mac_addr mac;
+    struct tap_home home; // of an own tap, as last noted
 };
 
 struct worker_counters { // written by their worker only

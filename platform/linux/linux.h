@@ -32,7 +32,8 @@ struct linux_config {
     bool service;      // make the metadata service's tap
     int service_netns; // in this network namespace; -1: the driver makes one (linux_service_netns)
 
-    // Both may be NULL. event: any thread, rate limited, `text` is one line. capture: as in core/platform.h.
+    // Both may be NULL. event: any thread, rate limited, `text` is one line; it must not call back into the driver.
+    // capture: as in core/platform.h.
     void *ctx;
     void (*event)(void *ctx, const char *kind, uint32_t port, const char *text);
     void (*capture)(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason,

@@ -175,7 +175,10 @@ static bool command(struct linux_platform *l, const char *line)
         store_relaxed(&node.ports[a].vni, b);
         store_release(&node.ports[a].tunnel, c);
     } else if (sscanf(line, "tunnel %u %63s", &a, name) == 2) {
-        inet_pton(AF_INET6, name, node.tunnels[a].b);
+        struct ip_addr address;
+        inet_pton(AF_INET6, name, address.b);
+        if (!ip_equal(&node.tunnels[a], &address))
+            node.tunnels[a] = address;
         node.platform->tunnel_open(node.platform->ctx, a, &node.tunnels[a]);
     } else if (sscanf(line, "close %u", &a) == 1) {
         node.platform->tunnel_close(node.platform->ctx, a);

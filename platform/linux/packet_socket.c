@@ -34,6 +34,7 @@ int packet_socket_open(void)
         errno = saved;
         return -1;
     }
+    setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &receive, sizeof(receive)); // as much as we are allowed
     setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send, sizeof(send));
     return fd;
@@ -91,16 +92,49 @@ unsigned packet_socket_geneve_filter(struct sock_filter *out, const struct ip_ad
     return n;
 }
 
-int packet_socket_receive_raw(int fd, struct packet **packets, struct virtio_net_hdr *headers, unsigned n,
-                              unsigned *bad)
+struct ancillary { // of one message
+    _Alignas(struct cmsghdr) uint8_t bytes[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
+};
+
+// The kernel takes a VLAN tag out of the frame before we see it: TPID and TCI, 0 = none.
+static uint32_t read_tag(struct msghdr *m)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        struct tpacket_auxdata aux;
+        if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA || c->cmsg_len < CMSG_LEN(sizeof(aux)))
+            continue;
+        memcpy(&aux, CMSG_DATA(c), sizeof(aux));
+        uint32_t tpid = aux.tp_status & TP_STATUS_VLAN_TPID_VALID ? aux.tp_vlan_tpid : ETH_P_8021Q;
+        return aux.tp_status & TP_STATUS_VLAN_VALID ? tpid << 16 | aux.tp_vlan_tci : 0;
+    }
+    return 0;
+}
+
+// It goes back where it was: the core decides about tagged frames.
+static void restore_tag(struct packet *p, uint32_t tag)
+{
+    if (p->len < ETHERNET_LEN)
+        return;
+    packet_push(p, 4);
+    memmove(p->data, p->data + 4, 12);
+    store_be32(p->data + 12, tag);
+}
+
+static int receive(int fd, struct packet **packets, struct virtio_net_hdr *headers, uint32_t *tags, unsigned n,
+                   unsigned *bad)
 {
     struct mmsghdr messages[PLATFORM_BATCH];
     struct iovec iov[PLATFORM_BATCH][2];
+    struct ancillary ancillary[PLATFORM_BATCH];
     n = MIN(n, PLATFORM_BATCH);
     for (unsigned i = 0; i < n; i++) {
         iov[i][0] = (struct iovec){&headers[i], VNET_HDR_LEN};
         iov[i][1] = (struct iovec){packets[i]->data, packets[i]->room};
         messages[i].msg_hdr = (struct msghdr){.msg_iov = iov[i], .msg_iovlen = 2};
+        if (tags) {
+            messages[i].msg_hdr.msg_control = ancillary[i].bytes;
+            messages[i].msg_hdr.msg_controllen = sizeof(ancillary[i].bytes);
+        }
     }
     int got = recvmmsg(fd, messages, n, MSG_DONTWAIT, NULL);
     if (got < 0)
@@ -115,15 +149,24 @@ int packet_socket_receive_raw(int fd, struct packet **packets, struct virtio_net
         p->len = p->head = messages[i].msg_len - VNET_HDR_LEN;
         packets[i] = packets[good];
         packets[good] = p;
+        if (tags)
+            tags[good] = read_tag(&messages[i].msg_hdr);
         headers[good++] = headers[i];
     }
     return (int)good;
 }
 
+int packet_socket_receive_raw(int fd, struct packet **packets, struct virtio_net_hdr *headers, unsigned n,
+                              unsigned *bad)
+{
+    return receive(fd, packets, headers, NULL, n, bad);
+}
+
 int packet_socket_receive(int fd, struct packet **packets, unsigned n, unsigned *bad)
 {
     struct virtio_net_hdr headers[PLATFORM_BATCH];
-    int got = packet_socket_receive_raw(fd, packets, headers, n, bad);
+    uint32_t tags[PLATFORM_BATCH];
+    int got = receive(fd, packets, headers, tags, n, bad);
     unsigned good = 0;
     for (int i = 0; i < got; i++) {
         struct packet *p = packets[i];
@@ -131,6 +174,8 @@ int packet_socket_receive(int fd, struct packet **packets, unsigned n, unsigned 
             (*bad)++;
             continue;
         }
+        if (tags[i])
+            restore_tag(p, tags[i]);
         packets[i] = packets[good];
         packets[good++] = p;
     }

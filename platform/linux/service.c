@@ -47,7 +47,7 @@ static int configure(struct netlink *n, int ifindex)
 static void make_tap(struct service_work *s)
 {
     bool made;
-    struct tap_options o = {.ifname = SERVICE_IFNAME, .queues = 1};
+    struct tap_options o = {.ifname = SERVICE_IFNAME, .queues = 1, .netns = -1};
     struct netlink n;
     s->failed = "tap " SERVICE_IFNAME;
     if (tap_open(&o, &s->fd, &made) < 0) {

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -43,10 +45,14 @@ static bool set_options(int fd, const struct tap_options *o)
     return ioctl(fd, TUNSETOFFLOAD, offloads) == 0 && ioctl(fd, TUNSETPERSIST, (unsigned long)o->persist) == 0;
 }
 
-int tap_open(const struct tap_options *o, int *fds, bool *made)
+static int open_here(const struct tap_options *o, int *fds, bool *made)
 {
     unsigned wanted = o->queues < 1 ? 1 : MIN(o->queues, TAP_MAX_QUEUES), n = 0;
     *made = if_nametoindex(o->ifname) == 0;
+    if (*made && o->existing) {
+        errno = ENODEV;
+        return -1;
+    }
     bool multi_queue = wanted > 1;
     fds[0] = open_queue(o, multi_queue);
     if (fds[0] < 0 && errno == EINVAL && !*made) { // it exists, made with the other kind of queues
@@ -67,6 +73,39 @@ int tap_open(const struct tap_options *o, int *fds, bool *made)
         close(fds[i]);
     errno = saved;
     return -1;
+}
+
+struct visit { // of another namespace, by a thread that ends there
+    const struct tap_options *options;
+    int *fds;
+    bool *made;
+    int result, cause;
+};
+
+static void *visit(void *arg)
+{
+    struct visit *v = arg;
+    v->result = setns(v->options->netns, CLONE_NEWNET) == 0 ? open_here(v->options, v->fds, v->made) : -1;
+    v->cause = errno;
+    return NULL;
+}
+
+int tap_open(const struct tap_options *o, int *fds, bool *made)
+{
+    struct visit v = {o, fds, made, -1, 0};
+    pthread_t thread;
+    if (o->netns < 0)
+        return open_here(o, fds, made);
+    v.cause = pthread_create(&thread, NULL, visit, &v);
+    if (v.cause == 0)
+        pthread_join(thread, NULL);
+    errno = v.cause;
+    return v.result;
+}
+
+void tap_let_go(int fd)
+{
+    ioctl(fd, TUNSETPERSIST, 0ul); // it may be gone already
 }
 
 bool tap_alive(int fd)

@@ -28,12 +28,20 @@ class NetworkTest(unittest.TestCase):
         cls.lab = Lab()
         cls.addClassCleanup(cls.lab.close)
         cls.world = World(cls.lab, os.environ.get("NEREUS_BUILD", ROOT / "build" / "release"), cls.mtu)
+        cls.addClassCleanup(cls.no_sanitizer_spoke)
         cls.world.build_up()
         for name in cls.configured:
             cls.world.guest(getattr(cls.world, name)).configure(cls.world.vpc_mtu)
         for name in ("web", "db", "rweb", "rdb"):
             setattr(cls, name, cls.world.guest(getattr(cls.world, name)))
         cls.a, cls.b = cls.world.nodes["a"], cls.world.nodes["b"]
+
+    @classmethod
+    def no_sanitizer_spoke(cls):
+        for node in cls.world.nodes.values():
+            log = node.process.output() if node.process else ""
+            if "Sanitizer" in log or "runtime error" in log:
+                raise AssertionError(f"nereusd {node.letter}: {log[-4000:]}")
 
     def connect(self, guest, address, port):
         """A conversation that must come about, greeted; closed after the test."""
