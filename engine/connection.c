@@ -141,12 +141,16 @@ static void record_free_later(void *table, uint64_t index)
 void conn_end(struct conn_table *t, uint32_t index, uint64_t *reason)
 {
     struct conn *c = &t->records[index];
+    for (unsigned dir = 0; dir < 2; dir++) // nobody has looked at them for long, and they lie apart
+        __builtin_prefetch(flow_table_entry(t->flows, c->entry[dir]));
     if (t->config.closed)
         t->config.closed(t->config.ctx, c, index);
     store_relaxed(&c->live, 0);
     c->check = 0;
     timer_wheel_stop(&t->ports[c->port].wheel, index);
     conn_list_remove(t, index);
+    for (unsigned dir = 0; dir < 2; dir++)
+        flow_table_prefetch_bucket(t->flows, flow_table_entry(t->flows, c->entry[dir])->hash_low);
     for (unsigned dir = 0; dir < 2; dir++) {
         if (c->entry[dir])
             flow_table_remove(t->flows, c->entry[dir]);
@@ -212,12 +216,15 @@ static void discard(struct conn_table *t, const struct making *m)
 
 static bool take_memory(struct conn_table *t, const struct conn_spec *spec, uint64_t now_ms, struct making *m)
 {
+    for (uint8_t dir = 0; dir < 2; dir++) {
+        m->hash[dir] = flow_hash(&t->secret, &spec->flow[dir].key);
+        flow_table_prefetch_bucket(t->flows, m->hash[dir]);
+    }
     if (!conn_record_alloc(t, &m->index))
         return false;
     for (uint8_t dir = 0; dir < 2; dir++) {
         if (!spec->flow[dir].key.ip_version)
             continue;
-        m->hash[dir] = flow_hash(&t->secret, &spec->flow[dir].key);
         m->entry[dir] = new_entry(t, spec, dir, m->index, now_ms);
         if (!m->entry[dir])
             return false;

@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct flow_line) == CACHE_LINE, "one cache line");
 struct flow_table {
     const struct env *env;
     struct flow_slot *slots; // [capacity + 1]
-    struct flow_line *lines;    // [buckets + overflow]
+    struct flow_line *lines; // [buckets + overflow]
     uint32_t capacity, buckets, n_lines;
     bool adopting; // former entries wait for their owner; no readers yet
 
