@@ -146,12 +146,9 @@ static void claim_bindings(struct node *n, struct port *port)
     for (uint32_t i = conn_next(n->connections, port->index, 0); i; i = conn_next(n->connections, port->index, i)) {
         conn_port_lock(n->connections, port->index);
         struct conn *k = conn_get(n->connections, i);
-        if (k->live && k->nat.kind == CONN_NAT_SNAT) {
-            struct conn_binding b = k->nat;
-            bool claimed = snat_claim(&port->snat, &b, k->protocol);
-            conn_set_slice(n->connections, i, b.slice);
-            if (!claimed)
-                conn_close(n->connections, i);
+        if (k->live && k->nat.kind == CONN_NAT_SNAT && !snat_claim(&port->snat, &k->nat, k->protocol)) {
+            k->nat.kind = CONN_NAT_NONE; // its end frees nothing: the port is another's
+            conn_close(n->connections, i);
         }
         conn_port_unlock(n->connections, port->index);
     }

@@ -287,9 +287,7 @@ bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr
                        .len = len,
                        .head = len,
                        .room = PACKET_MIN_ROOM,
-                       .headroom = PACKET_HEADROOM,
-                       .csum =
-                           dir == FLOW_OUT ? CSUM_FULL : CSUM_VERIFIED}; // the tunnel's checksum covers the inner ones
+                       .headroom = PACKET_HEADROOM};
     t.p = &p;
     pass(&t, dir == FLOW_OUT ? NULL : from);
     for (unsigned passes = 1; t.port; passes++) {

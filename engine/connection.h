@@ -44,7 +44,7 @@ struct conn_binding { // what translation the connection holds; never renewed by
     uint16_t external_port;  // network order; ICMP: identifier; 0 where ports are not translated
     uint8_t kind;            // enum conn_nat
     uint8_t zero;
-    uint32_t slice;          // vpc/nat's own: index of the port slice the binding came from
+    uint32_t spare;
 };
 
 struct conn { // 128 bytes, plain data
@@ -142,9 +142,6 @@ bool conn_keys_taken(const struct conn_table *t, const struct conn_flow flow[2],
 
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);
-
-// [port lock] An adopted connection's binding has another number with the NAT of this process.
-void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice);
 
 // [port lock] Follows a packet whose entry says FLOW_TRACK, or a TCP segment with SYN, FIN or RST (s; NULL for other
 // protocols; side and sent are filled in here). Updates last_seen, state, FLOW_TRACK of both entries, class and timer;
