@@ -20,15 +20,16 @@ struct token_bucket { // under the port's connection lock
 #define LOCAL_ICMP_BURST 50
 
 struct port {
-    // Read by workers, relaxed or acquire.
-    struct policy *policy; // NULL: no such port
-    uint32_t generation;   // flows made or confirmed under it are current
+    // Read by workers for each packet, relaxed or acquire.
+    CACHE_ALIGNED struct policy *policy; // NULL: no such port
+    uint32_t generation;                 // flows made or confirmed under it are current
+    uint32_t vni, mtu;
     uint8_t paused;
     uint8_t any_mac; // anti-spoof off, or allowed addresses with MACs of their own: hits do not check the source MAC
-    struct mac_addr mac;
-    uint32_t vni, mtu;
+    uint64_t mac;    // mac_word
+    struct port_counters *counters[MAX_WORKERS]; // each worker's own; set before the policy is
     // Under the port's connection lock.
-    struct snat snat;
+    CACHE_ALIGNED struct snat snat;
     struct token_bucket icmp;
     // Control thread and node_tick.
     struct uuid id;
@@ -38,8 +39,15 @@ struct port {
     uint64_t next_ra; // ns
     bool attached;
     char device_error[128];
-    struct port_counters *counters[MAX_WORKERS];
 };
+
+// A MAC address as one word: a worker never reads half of a change.
+static inline uint64_t mac_word(const void *mac)
+{
+    uint64_t word = 0;
+    memcpy(&word, mac, sizeof(struct mac_addr));
+    return word;
+}
 
 struct mac_slot {
     uint32_t vni;
@@ -90,13 +98,18 @@ struct CACHE_ALIGNED worker {
 };
 
 struct neighbour { // of an external link
-    struct ip_addr ip, sender; // sender: in whose name it is asked for
-    struct mac_addr mac;
-    uint8_t state; // 0 free, 1 asking, 2 known
-    uint8_t tries, waiting;
+    // Written under LOCK_EXTERNAL and read without it, between two looks at `version` (odd: being written).
+    uint32_t version;
+    uint32_t state; // enum neighbour_state
+    struct ip_addr ip;
+    uint64_t mac;      // mac_word
     uint64_t deadline; // ns: ask again, or known until
+    // Under LOCK_EXTERNAL.
+    struct ip_addr sender; // in whose name it is asked for
+    uint8_t tries, waiting;
     struct packet *queue[16];
 };
+enum neighbour_state { NEIGHBOUR_FREE, NEIGHBOUR_ASKING, NEIGHBOUR_KNOWN };
 #define NEIGHBOURS 256
 
 struct external_link {
@@ -168,9 +181,9 @@ void flow_key_of(const struct port *port, enum origin origin, const struct parse
 bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp);
 struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp);
 bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot);
-// The flow of the packet that an ICMP error quotes: the error travels as that flow's answers do.
-enum drop find_related(const struct node *n, const struct port *port, enum origin origin, const struct packet *p,
-                       const struct parsed *pp, struct parsed_embedded *inner, struct flow_key *key, uint32_t *entry);
+// The key of the flow that an ICMP error is about: it travels as the answers to the packet that it quotes do.
+enum drop find_related(const struct port *port, enum origin origin, const struct packet *p, const struct parsed *pp,
+                       struct parsed_embedded *inner, struct flow_key *key);
 // Port of this node that a packet goes on to, and how it comes there; NULL: it is gone.
 struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin);
 // [miss.c] What the layers say of a connection's first packet (stateless: it opens none), and of a connection that is

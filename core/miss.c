@@ -73,7 +73,7 @@ static void judge(struct context *c, struct port *port, struct packet *p, const 
     const struct policy *policy = load_acquire(&port->policy);
     struct walk w;
     bool stateless;
-    if (!policy) {
+    if (!policy || key->vni != load_relaxed(&port->vni)) { // it left, or moved to another VPC, since the key was made
         out->reason = DROP_NO_POLICY;
         return;
     }

@@ -22,7 +22,8 @@ static void connection_closed(void *ctx, const struct conn *c, uint32_t index)
 {
     struct node *n = ctx;
     if (c->nat.kind == CONN_NAT_SNAT)
-        snat_release(&n->ports[c->port].snat, &c->nat, c->protocol, (uint32_t)(n->workers[0].now / 1000000));
+        snat_release(&n->ports[c->port].snat, &c->nat, c->protocol,
+                     (uint32_t)(load_relaxed(&n->workers[0].now) / 1000000));
 }
 
 static uint64_t walk_random(void *ctx)

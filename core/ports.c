@@ -146,7 +146,7 @@ static void claim_bindings(struct node *n, struct port *port)
     for (uint32_t i = conn_next(n->connections, port->index, 0); i; i = conn_next(n->connections, port->index, i)) {
         conn_port_lock(n->connections, port->index);
         struct conn *k = conn_get(n->connections, i);
-        if (k->live && k->nat.kind == CONN_NAT_SNAT && !snat_claim(&port->snat, &k->nat, k->protocol)) {
+        if (conn_stands(k, port->index) && k->nat.kind == CONN_NAT_SNAT && !snat_claim(&port->snat, &k->nat, k->protocol)) {
             k->nat.kind = CONN_NAT_NONE; // its end frees nothing: the port is another's
             conn_close(n->connections, i);
         }
@@ -176,14 +176,14 @@ static void move_in(struct node *n, struct port *port, const struct blueprint *b
         conn_port_flush(n->connections, port->index);
     *kept = (struct kept_port){.id = b->port, .used = 1};
     port->id = b->port;
-    port->paused = 0;
+    store_relaxed(&port->paused, 0);
     port->next_ra = 0;
     port->attached = false;
 }
 
 static bool same_identity(const struct port *port, const struct blueprint *b)
 {
-    return port->mac_slot && port->vni == b->vpc.vni && mac_equal(&port->mac, &b->l2.mac);
+    return port->mac_slot && port->vni == b->vpc.vni && port->mac == mac_word(&b->l2.mac);
 }
 
 // The VNI is in every key and the MAC in every frame: nothing of an old identity may live on.
@@ -194,13 +194,14 @@ static void set_identity(struct node *n, struct port *port, const struct bluepri
     uint32_t slot = slot_map_alloc(&n->mac_map);
     n->macs[slot] = (struct mac_slot){b->vpc.vni, b->l2.mac, port->index};
     slot_map_link(&n->mac_map, slot, hash_mac(b->vpc.vni, &b->l2.mac));
+    // Before the flush: who takes the port's lock after it sees them, and opens nothing under a key of old.
+    store_relaxed(&port->vni, b->vpc.vni);
+    store_relaxed(&port->mac, mac_word(&b->l2.mac));
     if (port->mac_slot) {
         slot_map_unlink(&n->mac_map, port->mac_slot);
         conn_port_flush(n->connections, port->index);
     }
     port->mac_slot = slot;
-    port->vni = b->vpc.vni;
-    port->mac = b->l2.mac;
 }
 
 static bool mac_is_free(struct node *n, const struct blueprint *b, uint32_t self, struct node_error *e)
@@ -243,7 +244,7 @@ static void attach(struct node *n, struct port *port, const struct blueprint *b)
 static bool reserve(struct node *n, struct port *port, const struct blueprint *b, struct snat_slice **slices,
                     struct node_error *e)
 {
-    if (!same_identity(port, b) && load_acquire(&n->mac_map.free_head) == 0)
+    if (!same_identity(port, b) && slot_map_full(&n->mac_map))
         return node_refuse(e, NODE_LIMIT, "/l2/mac", "too many changes of MAC addresses at once");
     if (!snat_prepare(n->env, &port->snat, &b->nat, slices))
         return node_refuse(e, NODE_LIMIT, "/nat/snat", "not enough memory, or more than 16 slices");

@@ -141,13 +141,13 @@ static bool by_own_answer(struct tracing *t)
 static bool by_connection(struct tracing *t)
 {
     struct node *n = t->c.n;
-    uint32_t entry = flow_table_lookup(n->flows, &t->key, flow_hash(n->secret, &t->key));
+    uint32_t entry = flow_table_find(n->flows, &t->key, flow_hash(n->secret, &t->key));
     struct transposition xp;
     if (entry == FLOW_NONE)
         return by_own_answer(t);
     const struct flow_entry *e = flow_table_entry(n->flows, entry);
     const struct conn *k = conn_get(n->connections, e->owner);
-    if (!k->live || k->port != t->port->index)
+    if (!conn_stands(k, t->port->index))
         return false;
     if (!verdict_of_flow(t, entry, &xp))
         return true;
@@ -195,10 +195,12 @@ static void by_quoted_flow(struct tracing *t)
     struct node *n = t->c.n;
     struct parsed_embedded inner;
     struct transposition xp;
+    enum drop reason = find_related(t->port, t->origin, t->p, &t->pp, &inner, &t->key);
     uint32_t entry = FLOW_NONE;
-    enum drop reason = find_related(n, t->port, t->origin, t->p, &t->pp, &inner, &t->key, &entry);
-    if (reason != DROP_NONE)
-        end_at(t, "flow-table", reason);
+    if (reason == DROP_NONE)
+        entry = flow_table_find(n->flows, &t->key, flow_hash(n->secret, &t->key));
+    if (reason != DROP_NONE || entry == FLOW_NONE)
+        end_at(t, "flow-table", reason != DROP_NONE ? reason : DROP_ICMP_UNRELATED);
     else if (verdict_of_flow(t, entry, &xp))
         settle(t, &xp, 0, &inner);
 }
@@ -236,7 +238,7 @@ static enum drop before_layers(struct tracing *t, const struct ip_addr *from)
     enum drop reason = parse_frame(t->p, &t->pp);
     if (reason != DROP_NONE)
         return reason;
-    if (t->origin == FROM_GUEST && !t->port->any_mac && !mac_equal(&t->pp.src_mac, &t->port->mac))
+    if (t->origin == FROM_GUEST && !t->port->any_mac && t->port->mac != mac_word(&t->pp.src_mac))
         return DROP_SPOOF_MAC;
     if (t->pp.flags & PARSE_SOURCE_ROUTE)
         return DROP_SOURCE_ROUTE;

@@ -131,6 +131,13 @@ struct conn_spec {
     uint32_t bytes;                // of the first packet: counted on the opener's entry
 };
 
+// [port lock] Whether a record found without the lock, or through an entry, is still a connection of this port: it may
+// have ended, and another port's taken its place.
+static inline bool conn_stands(const struct conn *c, uint32_t port)
+{
+    return load_acquire(&c->live) && load_relaxed(&c->port) == port;
+}
+
 // [port lock] Makes the connection, evicting a worse one of the same port if need be. flow[opener] has a key.
 // DROP_NONE; DROP_FLOW_LIMIT: cap reached or table full and nothing may be evicted; DROP_TUPLE_IN_USE: one of the keys
 // belongs to a live connection (look up first under the lock; one of class CONN_CLOSED, or that has no answers, is ended

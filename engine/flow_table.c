@@ -250,6 +250,14 @@ static unsigned stripe_lock(struct flow_table *t, uint32_t bucket)
     return id;
 }
 
+uint32_t flow_table_find(struct flow_table *t, const void *key48, uint64_t hash)
+{
+    unsigned id = stripe_lock(t, bucket_of(t, (uint32_t)hash));
+    uint32_t index = flow_table_lookup(t, key48, hash);
+    t->env->unlock(t->env->ctx, id);
+    return index;
+}
+
 static void publish(struct flow_line *line, unsigned slot, uint64_t tag, uint32_t index)
 {
     uint64_t *word = &line->tags[slot / 4];

@@ -78,6 +78,9 @@ void flow_table_prefetch_bucket(const struct flow_table *t, uint64_t hash);
 uint32_t flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash);
 bool flow_table_holds(const struct flow_table *t, uint32_t index, const void *key48);
 uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64_t hash);
+// The same for a thread that has no quiescent states: under the bucket's lock. The caller holds what keeps the owner from
+// removing the entry afterwards (vpc: the port's lock).
+uint32_t flow_table_find(struct flow_table *t, const void *key48, uint64_t hash);
 
 // An unpublished entry to fill, FLOW_NONE when the pool is empty.
 uint32_t flow_table_entry_alloc(struct flow_table *t);

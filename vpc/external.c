@@ -76,56 +76,75 @@ enum put_result external_put(struct vpc_tables *t, const struct external_mapping
     t->externals[s] = (struct external_slot){.m = *m, .tunnel = tunnel};
     uint32_t was = old ? t->externals[old].tunnel : 0;
     if (old)
-        slot_map_replace(&t->external_map, old, s, hash);
+        slot_map_replace(&t->external_map, old, s);
     else
         slot_map_link(&t->external_map, s, hash);
+    moved(t); // before the tunnel goes: who still holds the old version keeps it alive
     tunnel_release(t, was);
-    moved(t);
     return PUT_OK;
 }
 
-static void forget_port(struct vpc_tables *t, uint32_t port, uint32_t keep_from)
+static bool is_of_port(const struct vpc_tables *t, uint32_t slot, uint32_t port)
+{
+    return t->externals[slot].from_policy && t->externals[slot].port == port;
+}
+
+static bool is_among(const struct external_mapping *key, const struct external_mapping *m, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && !same_key(key, &m[i]))
+        i++;
+    return i < n;
+}
+
+// Unlinks the port's entries that are not among m; how many there were.
+static uint32_t forget_others(struct vpc_tables *t, uint32_t port, const struct external_mapping *m, uint32_t n)
+{
+    uint32_t forgotten = 0;
+    for (uint32_t s = slot_map_iterate(&t->external_map, 0); s; s = slot_map_iterate(&t->external_map, s)) {
+        if (!is_of_port(t, s, port) || is_among(&t->externals[s].m, m, n))
+            continue;
+        slot_map_unlink(&t->external_map, s);
+        forgotten++;
+    }
+    return forgotten;
+}
+
+static bool has(const struct vpc_tables *t, uint32_t port, const struct external_mapping *m)
+{
+    uint32_t s = slot_map_first(&t->external_map, hash_address(&m->address));
+    while (s && !(is_of_port(t, s, port) && same_key(&t->externals[s].m, m)))
+        s = slot_map_next(&t->external_map, s);
+    return s != 0;
+}
+
+static enum put_result take_back(struct vpc_tables *t, uint32_t port, uint64_t round)
 {
     for (uint32_t s = slot_map_iterate(&t->external_map, 0); s; s = slot_map_iterate(&t->external_map, s))
-        if (t->externals[s].from_policy && t->externals[s].port == port && t->externals[s].m.epoch != keep_from)
+        if (is_of_port(t, s, port) && t->externals[s].m.epoch == round)
             slot_map_unlink(&t->external_map, s);
+    return PUT_FULL;
 }
 
-// Other ports' flows depend on the table's version: it moves only when there is a change.
-static bool has_already(const struct vpc_tables *t, uint32_t port, const struct external_mapping *m, uint32_t n)
-{
-    uint32_t had = 0;
-    for (uint32_t s = slot_map_iterate(&t->external_map, 0); s; s = slot_map_iterate(&t->external_map, s)) {
-        if (!t->externals[s].from_policy || t->externals[s].port != port)
-            continue;
-        bool wanted = false;
-        for (uint32_t i = 0; i < n && !wanted; i++)
-            wanted = same_key(&t->externals[s].m, &m[i]);
-        if (!wanted)
-            return false;
-        had++;
-    }
-    return had == n;
-}
-
+// What the port keeps is left alone: workers look it up meanwhile. The table's version, on which other ports' flows
+// depend, moves only when there is a change.
 enum put_result external_set_port(struct vpc_tables *t, uint32_t port, const struct external_mapping *m, uint32_t n)
 {
-    if (has_already(t, port, m, n))
-        return PUT_UNCHANGED;
     uint64_t round = (uint64_t)t->outside_version + 1; // marks this call's entries
+    uint32_t made = 0;
     for (uint32_t i = 0; i < n; i++) {
+        if (has(t, port, &m[i]))
+            continue;
         uint32_t s = slot_map_alloc(&t->external_map);
-        if (!s) { // take back what this call linked
-            for (s = slot_map_iterate(&t->external_map, 0); s; s = slot_map_iterate(&t->external_map, s))
-                if (t->externals[s].from_policy && t->externals[s].port == port && t->externals[s].m.epoch == round)
-                    slot_map_unlink(&t->external_map, s);
-            return PUT_FULL;
-        }
+        if (!s)
+            return take_back(t, port, round);
         t->externals[s] = (struct external_slot){.m = m[i], .port = port, .from_policy = true};
         t->externals[s].m.epoch = round;
         slot_map_link(&t->external_map, s, hash_address(&m[i].address));
+        made++;
     }
-    forget_port(t, port, round);
+    if (forget_others(t, port, m, n) + made == 0)
+        return PUT_UNCHANGED;
     moved(t);
     return PUT_OK;
 }
