@@ -24,7 +24,9 @@ struct port *port_at(struct node *n, uint32_t index)
 
 static uint32_t hash_mac(uint32_t vni, const struct mac_addr *mac)
 {
-    return slot_map_hash(vni, mac->b, 6);
+    uint64_t word = 0;
+    memcpy(&word, mac->b, sizeof(mac->b));
+    return slot_map_hash(vni, &word, sizeof(word));
 }
 
 uint32_t port_by_mac(void *node, uint32_t vni, const struct mac_addr *mac)

@@ -5,6 +5,8 @@
 #include "engine/geneve.h"
 #include "engine/hit_path.h"
 
+#define AHEAD 8u // packets whose memory is on its way
+
 struct next_pass {
     struct port *port;
     enum origin origin;
@@ -335,6 +337,7 @@ static void run_on(struct context *c, struct next_pass next, struct packet *p, u
     for (; next.port; passes++) {
         uint8_t dir = dir_of[next.origin];
         struct port_counters *k = counters_of(c, next.port);
+        worker_of(c)->slow = true;
         counter_add(&k->received[dir], 1);
         counter_add(&k->received_bytes[dir], p->len);
         if (passes == MAX_PASSES) {
@@ -369,13 +372,21 @@ static bool fits(const struct port *port, const struct packet *p, const struct h
                                    : (uint32_t)(h->l4 - h->l3) + HIT_MAX_L4_HEADER + p->gso_size <= port->mtu;
 }
 
+static void fetch(const struct packet *p)
+{
+    __builtin_prefetch(p->data, 1);
+    __builtin_prefetch(p->data - CACHE_LINE, 1); // where the outer headers will be
+}
+
 // False: something about the packet wants the slow path, and nothing has been changed yet.
 static bool hit_fast(struct context *c, struct job *j)
 {
     struct node *n = c->n;
     struct port *port = j->port;
     struct packet *p = j->p;
-    uint32_t index = flow_table_lookup(n->flows, &j->key, j->hash);
+    uint32_t index = j->likely_entry;
+    if (unlikely(!flow_table_holds(n->flows, index, &j->key)))
+        index = flow_table_lookup(n->flows, &j->key, j->hash);
     if (unlikely(index == FLOW_NONE))
         return false;
     const struct flow_entry *e = flow_table_entry(n->flows, index);
@@ -399,15 +410,26 @@ static bool hit_fast(struct context *c, struct job *j)
 
 void run_jobs(struct context *c, unsigned count)
 {
-    struct job *jobs = worker_of(c)->jobs;
-    for (unsigned i = 0; i < count; i++)
+    struct worker *w = worker_of(c);
+    struct job *jobs = w->jobs;
+    for (unsigned i = 0; i < MIN(count, AHEAD); i++)
+        fetch(jobs[i].p);
+    for (unsigned i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            fetch(jobs[i + AHEAD].p);
         prepare(c, &jobs[i]);
+    }
     for (unsigned i = 0; i < count; i++)
         if (likely(jobs[i].canonical))
-            flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
-    for (unsigned i = 0; i < count; i++)
-        if (!jobs[i].canonical || !hit_fast(c, &jobs[i]))
-            run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+            jobs[i].likely_entry = flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
+    w->slow = false;
+    for (unsigned i = 0; i < count; i++) {
+        if (w->slow)
+            jobs[i].likely_entry = FLOW_NONE;
+        if (jobs[i].canonical && hit_fast(c, &jobs[i]))
+            continue;
+        run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+    }
 }
 
 void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)

@@ -140,10 +140,13 @@ struct conn_spec {
 };
 
 // [port lock] Makes the connection, evicting a worse one of the same port if need be. flow[opener] has a key.
-// DROP_NONE; DROP_FLOW_LIMIT: cap reached or table full and nothing may be evicted, or one of the keys belongs to a
-// live connection (look up first under the lock; one of class CONN_CLOSED is ended instead); DROP_NO_MEMORY.
+// DROP_NONE; DROP_FLOW_LIMIT: cap reached or table full and nothing may be evicted; DROP_TUPLE_IN_USE: one of the keys
+// belongs to a live connection (look up first under the lock; one of class CONN_CLOSED, or that has no answers, is ended
+// instead); DROP_NO_MEMORY.
 // FLOW_TRACK is set on both entries of a TCP connection, and on the reply's entry of any other.
 enum drop conn_open(struct conn_table *t, const struct conn_spec *spec, uint64_t now_ms, uint32_t *index);
+// [port lock] Would conn_open say DROP_TUPLE_IN_USE?
+bool conn_keys_taken(const struct conn_table *t, const struct conn_flow flow[2], uint64_t now_ms);
 
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);

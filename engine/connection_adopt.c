@@ -6,7 +6,7 @@
 #include "engine/parse.h"
 
 #define MAGIC 0x4e65726575734343ull
-#define LAYOUT 1u // change it with any of the structs below
+#define LAYOUT 2u // change it with any of the structs below
 
 struct conn_header {
     uint64_t magic;

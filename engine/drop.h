@@ -87,6 +87,7 @@
     X(NEXT_HOP_FAILED, "next-hop-failed", "next hop is unreachable") \
     /* limits and life cycle */ \
     X(FLOW_LIMIT, "flow-limit", "the port's connection limit is reached") \
+    X(TUPLE_IN_USE, "tuple-in-use", "another connection of the port has the same addresses and ports on the guest's side") \
     X(NO_MEMORY, "no-memory", "an allocation failed") \
     X(PORT_PAUSED, "port-paused", "the port is paused") \
     X(PORT_FULL, "port-full", "the guest's receive queue is full") \
