@@ -71,7 +71,7 @@ struct group { // packets on their way to one destination, handed over together
     struct packet *packets[PLATFORM_BATCH];
 };
 
-enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE };
+enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE, FROM_SELF };
 
 struct job { // one packet of a batch, with what the hit path found out about it
     struct packet *p;

@@ -109,21 +109,33 @@ static bool make_counters(struct node *n, struct port *port)
 
 static uint32_t external_addresses(const struct blueprint *b, struct external_mapping *out)
 {
+    const struct external_mapping all = {.protocol = PROTOCOL_ANY, .ports = {0, 65535}, .port = b->port};
     uint32_t n = 0;
-    for (uint32_t i = 0; i < b->nat.n_floating; i++)
-        out[n++] = (struct external_mapping){
-            .address = b->nat.floating[i].external, .protocol = PROTOCOL_ANY, .ports = {0, 65535}, .port = b->port};
-    for (uint32_t i = 0; i < b->nat.n_snat; i++)
-        out[n++] = (struct external_mapping){.address = b->nat.snat[i].address,
-                                             .protocol = PROTOCOL_ANY,
-                                             .ports = b->nat.snat[i].ports,
-                                             .port = b->port};
+    for (uint32_t i = 0; i < b->nat.n_floating; i++) {
+        out[n] = all;
+        out[n++].address = b->nat.floating[i].external;
+    }
+    for (uint32_t i = 0; i < b->nat.n_snat; i++) {
+        out[n] = all;
+        out[n].ports = b->nat.snat[i].ports;
+        out[n++].address = b->nat.snat[i].address;
+    }
+    for (uint32_t i = 0; i < b->n_lb; i++) {
+        const struct blueprint_vip *v = &b->lb[i];
+        if (!v->external)
+            continue;
+        out[n] = all;
+        out[n].protocol = v->protocol;
+        if (v->port)
+            out[n].ports = (struct port_range){v->port, v->port};
+        out[n++].address = v->address;
+    }
     return n;
 }
 
 static bool set_external(struct node *n, uint32_t index, const struct blueprint *b)
 {
-    uint32_t count = b->nat.n_floating + b->nat.n_snat;
+    uint32_t count = b->nat.n_floating + b->nat.n_snat + b->n_lb;
     struct external_mapping *list = n->env->alloc(n->env->ctx, (count + 1) * sizeof(*list));
     if (!list)
         return false;

@@ -13,9 +13,11 @@ struct next_pass {
 };
 
 static const uint8_t dir_of[] = {
-    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN};
+    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN,
+    [FROM_SELF] = FLOW_IN};
 static const uint8_t realm_of[] = {
-    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE};
+    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE,
+    [FROM_SELF] = REALM_SELF};
 
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key)
 {
@@ -82,7 +84,7 @@ bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
 struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin)
 {
     struct port *port = port_at(n, xp->dest);
-    *origin = xp->to == XP_TO_PORT ? FROM_VPC : FROM_OUTSIDE;
+    *origin = xp->to == XP_TO_PORT ? FROM_VPC : xp->to == XP_TO_SELF ? FROM_SELF : FROM_OUTSIDE;
     // The index may have gone to another port since: its MAC and VNI tell.
     bool other = port && *origin == FROM_VPC &&
                  (load_relaxed(&port->vni) != xp->vni || load_relaxed(&port->mac) != mac_word(&xp->dst_mac));
@@ -115,6 +117,7 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
     }
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
+    case XP_TO_SELF:
         next.port = local_hop(n, xp, &next.origin);
         if (next.port) {
             counter_add(&counters_of(c, port)->sent[dir], 1);
@@ -220,7 +223,7 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
         v = gateway_out(&policy->gateway, p, pp, &reason, NULL);
     else if (policy && origin == FROM_VPC)
         v = gateway_in(&policy->gateway, p, pp, &reason);
-    else if (policy) // addresses are external until NAT: the gateway layer of the walk judges them
+    else if (policy) // addresses are not the guest's until NAT: the gateway layer of the walk judges them
         v = pp->ip_version ? GATEWAY_PASS : GATEWAY_DROP;
     if (v == GATEWAY_PASS || v == GATEWAY_METADATA)
         return false;

@@ -43,6 +43,7 @@ static unsigned hand_over(struct context *c, struct group *g, enum drop *why)
     case XP_NOWHERE:
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
+    case XP_TO_SELF:
         break;
     }
     return 0;

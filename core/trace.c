@@ -52,6 +52,7 @@ static void go_on(struct tracing *t, const struct transposition *xp)
         break;
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
+    case XP_TO_SELF:
         t->port = local_hop(t->c.n, xp, &t->origin);
         if (!t->port)
             end_at(t, "demux", DROP_UNKNOWN_PORT);

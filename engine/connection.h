@@ -37,7 +37,15 @@ enum conn_class { // worst first; eviction takes from the front. A record's clas
     CONN_CLASSES
 };
 
-enum conn_nat { CONN_NAT_NONE = 0, CONN_NAT_FLOATING, CONN_NAT_SNAT, CONN_NAT_SERVICE, CONN_NAT_HAIRPIN };
+enum conn_nat { // new ones at the end: records outlive the process
+    CONN_NAT_NONE = 0,
+    CONN_NAT_FLOATING,
+    CONN_NAT_SNAT,
+    CONN_NAT_SERVICE,
+    CONN_NAT_HAIRPIN, // to the guest from itself by a virtual IP, which is `external`
+    CONN_NAT_VIP,     // external: the virtual IP. The target is in the opening direction's transposition
+    CONN_NAT_KINDS
+};
 
 struct conn_binding { // what translation the connection holds; never renewed by a re-walk
     struct ip_addr external; // the address that stands for the guest outside (SERVICE: the service-side address)
