@@ -120,6 +120,12 @@ static uint32_t external_addresses(const struct blueprint *b, struct external_ma
         out[n].ports = b->nat.snat[i].ports;
         out[n++].address = b->nat.snat[i].address;
     }
+    for (uint32_t i = 0; i < b->nat.n_attached; i++) {
+        const struct ip_prefix *p = &b->nat.attached[i];
+        out[n] = all;
+        out[n].prefix_len = p->len == 128 ? 0 : (uint8_t)(p->len - (ip_is_v4(&p->addr) ? 96 : 0));
+        out[n++].address = p->addr;
+    }
     for (uint32_t i = 0; i < b->n_lb; i++) {
         const struct blueprint_vip *v = &b->lb[i];
         if (!v->external)
@@ -135,7 +141,7 @@ static uint32_t external_addresses(const struct blueprint *b, struct external_ma
 
 static bool set_external(struct node *n, uint32_t index, const struct blueprint *b)
 {
-    uint32_t count = b->nat.n_floating + b->nat.n_snat + b->n_lb;
+    uint32_t count = b->nat.n_floating + b->nat.n_snat + b->nat.n_attached + b->n_lb;
     struct external_mapping *list = n->env->alloc(n->env->ctx, (count + 1) * sizeof(*list));
     if (!list)
         return false;

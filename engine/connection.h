@@ -44,6 +44,7 @@ enum conn_nat { // new ones at the end: records outlive the process
     CONN_NAT_SERVICE,
     CONN_NAT_HAIRPIN, // to the guest from itself by a virtual IP, which is `external`
     CONN_NAT_VIP,     // external: the virtual IP. The target is in the opening direction's transposition
+    CONN_NAT_ATTACHED, // to or from outside, untranslated: external is the guest's side
     CONN_NAT_KINDS
 };
 

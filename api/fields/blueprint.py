@@ -183,7 +183,9 @@ SNAT = struct(
 NAT = struct(
     "blueprint_nat", "External addresses.",
     Field("floating", listed(object_of(FLOATING), 64), []),
-    Field("snat", listed(object_of(SNAT), 64), []))
+    Field("snat", listed(object_of(SNAT), 64), []),
+    Field("attached", listed(prefix(), 16), [],
+          "external subnets routed to the port, its own and untranslated: IPv4 /24 to /32, IPv6 /48 to /64 and /128"))
 
 TARGET_STATE = enum(
     "blueprint_vip_target_state", "BLUEPRINT_VIP_TARGET_",
