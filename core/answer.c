@@ -33,7 +33,7 @@ void answer_error(struct context *c, struct port *port, struct packet *p, const 
                                  : !v4 && g->has_v6    ? &g->v6
                                  : !v4                 ? &policy->gateway.link_local
                                                        : NULL;
-    if (from && icmp_allowed(c, port) && icmp_make_error(p, pp, problem, port->mtu, from, &g->mac, &pp->src_mac))
+    if (from && icmp_allowed(c, port) && icmp_make_error(p, pp, problem, load_relaxed(&port->mtu), from, &g->mac, &pp->src_mac))
         send_answer(c, port, p);
     else
         packet_free(c, p);

@@ -46,6 +46,9 @@ bool node_external_mapping_put(struct node *n, const struct external_mapping *m,
     *e = (struct node_error){0};
     if (ip_is_unspecified(&m->address) || ip_is_multicast(&m->address))
         return node_refuse(e, NODE_INVALID, "/address", "not a unicast address");
+    if (m->prefix_len && (external_length(m) == 128 || !external_prefix_ok(&m->address, external_length(m))))
+        return node_refuse(e, NODE_INVALID, "/prefix_len",
+                           "external prefixes are IPv4 /24 to /31, IPv6 /48 to /64, without host bits");
     if (m->ports.first > m->ports.last)
         return node_refuse(e, NODE_INVALID, "/ports", "the range ends before it begins");
     if (m->state != MAPPING_TOMBSTONE && !is_node_address(&m->node))

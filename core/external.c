@@ -28,9 +28,9 @@ static struct ip_addr next_hop(const struct node_external_link *l, const struct 
     return direct ? *dst : *gateway;
 }
 
-static void ethernet(struct packet *p, const struct mac_addr *dst, const struct mac_addr *src, uint16_t type)
+static void ethernet(struct packet *p, const void *dst, const struct mac_addr *src, uint16_t type)
 {
-    memcpy(p->data, dst->b, 6);
+    memcpy(p->data, dst, 6);
     memcpy(p->data + 6, src->b, 6);
     store_be16(p->data + 12, type);
 }
@@ -95,17 +95,50 @@ static void ask(struct context *c, uint32_t link, const struct ip_addr *sender, 
     if (!p)
         return;
     const struct mac_addr *mac = &c->n->links[link].config.mac;
-    packet_set_reply(p, ip_is_v4(target) ? write_arp(p, mac, sender, target)
-                                         : write_solicitation(p, mac, sender, target));
+    packet_set_reply(p,
+                     ip_is_v4(target) ? write_arp(p, mac, sender, target) : write_solicitation(p, mac, sender, target));
     transmit(c, link, p);
 }
 
-// Open addressing over a short run: a full run gives its oldest place away.
+// [external lock] Each store is a release, so that none comes before the odd version.
+static void write_neighbour(struct neighbour *e, const struct ip_addr *ip, enum neighbour_state state, uint64_t mac,
+                            uint64_t deadline)
+{
+    uint64_t half[2];
+    memcpy(half, ip, sizeof(half));
+    store_relaxed(&e->version, e->version + 1);
+    store_release(&e->ip.d[0], half[0]);
+    store_release(&e->ip.d[1], half[1]);
+    store_release(&e->state, state);
+    store_release(&e->mac, mac);
+    store_release(&e->deadline, deadline);
+    store_release(&e->version, e->version + 1);
+}
+
+#define NEIGHBOUR_RUN 8
+
+// What hits use: no lock. False: not known, or due for another question.
+static bool neighbour_known(const struct external_link *l, const struct ip_addr *ip, uint64_t now, uint64_t *mac)
+{
+    uint32_t at = slot_map_hash(7, ip->b, 16);
+    for (unsigned i = 0; i < NEIGHBOUR_RUN; i++) {
+        const struct neighbour *e = &l->neighbours[(at + i) % NEIGHBOURS];
+        uint32_t version = load_acquire(&e->version);
+        bool same = load_acquire(&e->ip.d[0]) == ip->d[0] && load_acquire(&e->ip.d[1]) == ip->d[1];
+        bool known = load_acquire(&e->state) == NEIGHBOUR_KNOWN && now < load_acquire(&e->deadline);
+        *mac = load_acquire(&e->mac);
+        if (same && known && !(version & 1) && load_relaxed(&e->version) == version)
+            return true;
+    }
+    return false;
+}
+
+// [external lock] Open addressing over a short run: a full run gives its oldest place away.
 static struct neighbour *find_neighbour(struct external_link *l, const struct ip_addr *ip, bool make)
 {
     uint32_t at = slot_map_hash(7, ip->b, 16);
     struct neighbour *oldest = NULL;
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < NEIGHBOUR_RUN; i++) {
         struct neighbour *e = &l->neighbours[(at + i) % NEIGHBOURS];
         if (e->state && ip_equal(&e->ip, ip))
             return e;
@@ -114,7 +147,8 @@ static struct neighbour *find_neighbour(struct external_link *l, const struct ip
     }
     if (!make || oldest->waiting)
         return NULL;
-    *oldest = (struct neighbour){.ip = *ip};
+    write_neighbour(oldest, ip, NEIGHBOUR_FREE, 0, 0);
+    oldest->tries = 0;
     return oldest;
 }
 
@@ -130,25 +164,24 @@ static void count_sent(struct context *c, struct port *port, uint32_t bytes)
 
 // [external lock] The MAC if it is known; else the packet waits, and *question says whether to ask now.
 static enum drop resolve(struct context *c, struct external_link *l, const struct ip_addr *hop,
-                         const struct ip_addr *sender, struct packet *p, struct mac_addr *mac, bool *question)
+                         const struct ip_addr *sender, struct packet *p, uint64_t *mac, bool *question)
 {
     struct neighbour *e = find_neighbour(l, hop, true);
     if (!e)
         return DROP_NEXT_HOP_PENDING;
-    if (e->state == 2) {
+    if (e->state == NEIGHBOUR_KNOWN) {
         *mac = e->mac;
         *question = c->now >= e->deadline; // refreshed in use
         if (*question)
-            e->deadline = c->now + ASK_AGAIN_NS;
+            write_neighbour(e, hop, NEIGHBOUR_KNOWN, e->mac, c->now + ASK_AGAIN_NS);
         return DROP_NONE;
     }
     if (e->waiting == ARRAY_LEN(e->queue))
         return DROP_NEXT_HOP_PENDING;
-    *question = e->state == 0;
-    if (e->state == 0) {
-        e->state = 1;
+    *question = e->state == NEIGHBOUR_FREE;
+    if (*question) {
         e->sender = *sender;
-        e->deadline = c->now + ASK_AGAIN_NS;
+        write_neighbour(e, hop, NEIGHBOUR_ASKING, 0, c->now + ASK_AGAIN_NS);
     }
     e->queue[e->waiting++] = p;
     return DROP_NONE;
@@ -164,19 +197,21 @@ bool external_send(struct context *c, struct port *port, uint32_t link, struct p
     }
     struct external_link *l = &n->links[link];
     struct ip_addr hop = next_hop(&l->config, dst);
-    struct mac_addr mac;
-    bool question = false, known;
+    uint64_t mac = 0;
+    bool question = false;
     uint32_t bytes = p->len;
-    n->env->lock(n->env->ctx, LOCK_EXTERNAL);
-    struct neighbour *e = find_neighbour(l, &hop, false);
-    known = e && e->state == 2;
-    *reason = resolve(c, l, &hop, src, p, &mac, &question);
-    n->env->unlock(n->env->ctx, LOCK_EXTERNAL);
+    *reason = DROP_NONE;
+    if (!neighbour_known(l, &hop, c->now, &mac)) {
+        mac = 0;
+        n->env->lock(n->env->ctx, LOCK_EXTERNAL);
+        *reason = resolve(c, l, &hop, src, p, &mac, &question);
+        n->env->unlock(n->env->ctx, LOCK_EXTERNAL);
+    }
     if (question)
         ask(c, link, src, &hop);
     if (*reason != DROP_NONE)
         return false;
-    if (!known) { // waits; counted as sent, and as a drop of the node if no answer comes
+    if (mac == 0) { // waits; counted as sent, and as a drop of the node if no answer comes
         count_sent(c, port, bytes);
         return true;
     }
@@ -191,22 +226,20 @@ static void learn(struct context *c, uint32_t link, const struct ip_addr *ip, co
     struct external_link *l = &n->links[link];
     struct packet *queue[16];
     unsigned waiting = 0;
-    if (mac_is_multicast(mac))
+    if (mac_is_multicast(mac) || mac_word(mac) == 0)
         return;
     n->env->lock(n->env->ctx, LOCK_EXTERNAL);
     struct neighbour *e = find_neighbour(l, ip, false);
     if (e) { // only who was asked for
-        e->mac = *mac;
-        e->state = 2;
+        write_neighbour(e, ip, NEIGHBOUR_KNOWN, mac_word(mac), c->now + KNOWN_NS);
         e->tries = 0;
-        e->deadline = c->now + KNOWN_NS;
         waiting = e->waiting;
         memcpy(queue, e->queue, sizeof(queue));
         e->waiting = 0;
     }
     n->env->unlock(n->env->ctx, LOCK_EXTERNAL);
     for (unsigned i = 0; i < waiting; i++) {
-        ethernet(queue[i], mac, &l->config.mac, ip_is_v4(ip) ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
+        ethernet(queue[i], mac->b, &l->config.mac, ip_is_v4(ip) ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
         transmit(c, link, queue[i]);
     }
 }
@@ -310,13 +343,15 @@ static void tick_link(struct context *c, uint32_t link)
     for (unsigned i = 0; i < NEIGHBOURS; i++) {
         struct neighbour *e = &n->links[link].neighbours[i];
         n->env->lock(n->env->ctx, LOCK_EXTERNAL);
-        bool due = e->state == 1 && c->now >= e->deadline;
+        bool due = e->state == NEIGHBOUR_ASKING && c->now >= e->deadline;
         bool failed = due && ++e->tries >= ASK_TRIES;
         struct neighbour had = *e;
-        if (failed)
-            *e = (struct neighbour){0};
-        else if (due)
-            e->deadline = c->now + ASK_AGAIN_NS;
+        if (failed) {
+            write_neighbour(e, &(struct ip_addr){0}, NEIGHBOUR_FREE, 0, 0);
+            e->tries = e->waiting = 0;
+        } else if (due) {
+            write_neighbour(e, &e->ip, NEIGHBOUR_ASKING, 0, c->now + ASK_AGAIN_NS);
+        }
         n->env->unlock(n->env->ctx, LOCK_EXTERNAL);
         if (due && !failed)
             ask(c, link, &had.sender, &had.ip);

@@ -120,7 +120,7 @@ static struct flow_record new_denial(const struct context *c, const struct port 
 
 void log_denied(const struct context *c, struct port *port, const struct walk *w, enum drop reason, uint32_t bytes)
 {
-    struct denials *d = port->denials;
+    struct denials *d = load_acquire(&port->denials);
     bool by_posture = reason == DROP_POSTURE_DENY;
     if (!d || (!by_posture && reason != DROP_FIREWALL_DENY && reason != DROP_FIREWALL_REJECT))
         return;
@@ -150,14 +150,14 @@ void log_denied(const struct context *c, struct port *port, const struct walk *w
 bool denials_make(struct node *n, struct port *port)
 {
     if (n->flow_log && !port->denials)
-        port->denials = n->env->alloc(n->env->ctx, sizeof(struct denials));
+        store_release(&port->denials, n->env->alloc(n->env->ctx, sizeof(struct denials)));
     return !n->flow_log || port->denials;
 }
 
 // What a second that is over has summed up. all: this second's too.
 void denials_flush(struct node *n, struct port *port, uint64_t now, bool all)
 {
-    struct denials *d = port->denials;
+    struct denials *d = load_acquire(&port->denials);
     if (!d || load_relaxed(&d->n) == 0)
         return;
     conn_port_lock(n->connections, port->index);

@@ -52,17 +52,18 @@ struct denials;    // flow_record.c
 #define DENIALS 32 // rules of a port whose refusals one second tells apart
 
 struct port {
-    // Read by workers, relaxed or acquire.
-    struct policy *policy; // NULL: no such port
-    uint32_t generation;   // flows made or confirmed under it are current
+    // Read by workers for each packet, relaxed or acquire.
+    CACHE_ALIGNED struct policy *policy; // NULL: no such port
+    uint32_t generation;                 // flows made or confirmed under it are current
+    uint32_t vni, mtu;
     uint8_t paused;
     uint8_t any_mac; // anti-spoof off, or allowed addresses with MACs of their own: hits do not check the source MAC
     uint8_t limited; // any rate limit
-    struct mac_addr mac;
-    uint32_t vni, mtu;
+    uint64_t mac;    // mac_word
+    struct port_counters *counters[MAX_WORKERS]; // each worker's own; set before the policy is
     struct port_limits limits;
     // Under the port's connection lock.
-    struct snat snat;
+    CACHE_ALIGNED struct snat snat;
     struct token_bucket icmp;
     struct port_meters *meters; // NULL: none
     struct denials *denials;    // NULL: no flow log
@@ -77,8 +78,15 @@ struct port {
     struct watched stale; // documents refused for an old generation
     bool attached;
     char device_error[128];
-    struct port_counters *counters[MAX_WORKERS];
 };
+
+// A MAC address as one word: a worker never reads half of a change.
+static inline uint64_t mac_word(const void *mac)
+{
+    uint64_t word = 0;
+    memcpy(&word, mac, sizeof(struct mac_addr));
+    return word;
+}
 
 struct mac_slot {
     uint32_t vni;
@@ -102,7 +110,7 @@ struct group { // packets on their way to one destination, handed over together
     struct packet *packets[PLATFORM_BATCH];
 };
 
-enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE };
+enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE, FROM_SELF };
 
 struct job { // one packet of a batch, with what the hit path found out about it
     struct packet *p;
@@ -111,6 +119,7 @@ struct job { // one packet of a batch, with what the hit path found out about it
     bool canonical; // key, h and hash are valid
     struct hit h;
     uint64_t hash;
+    uint32_t likely_entry; // what the hash points at; the key has not been compared
     struct flow_key key;
 };
 
@@ -118,6 +127,7 @@ struct CACHE_ALIGNED worker {
     struct group group;
     struct job jobs[PLATFORM_BATCH];
     unsigned n_jobs;
+    bool slow; // a packet of the batch may have made or ended connections: entries found before it are old
     struct node_counters counters;
     uint64_t now;
     // The last outer source that was found good, and until when no table has changed.
@@ -127,13 +137,18 @@ struct CACHE_ALIGNED worker {
 };
 
 struct neighbour { // of an external link
-    struct ip_addr ip, sender; // sender: in whose name it is asked for
-    struct mac_addr mac;
-    uint8_t state; // 0 free, 1 asking, 2 known
-    uint8_t tries, waiting;
+    // Written under LOCK_EXTERNAL and read without it, between two looks at `version` (odd: being written).
+    uint32_t version;
+    uint32_t state; // enum neighbour_state
+    struct ip_addr ip;
+    uint64_t mac;      // mac_word
     uint64_t deadline; // ns: ask again, or known until
+    // Under LOCK_EXTERNAL.
+    struct ip_addr sender; // in whose name it is asked for
+    uint8_t tries, waiting;
     struct packet *queue[16];
 };
+enum neighbour_state { NEIGHBOUR_FREE, NEIGHBOUR_ASKING, NEIGHBOUR_KNOWN };
 #define NEIGHBOURS 256
 
 struct external_link {
@@ -210,9 +225,9 @@ void flow_key_of(const struct port *port, enum origin origin, const struct parse
 bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp);
 struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp);
 bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot);
-// The flow of the packet that an ICMP error quotes: the error travels as that flow's answers do.
-enum drop find_related(const struct node *n, const struct port *port, enum origin origin, const struct packet *p,
-                       const struct parsed *pp, struct parsed_embedded *inner, struct flow_key *key, uint32_t *entry);
+// The key of the flow that an ICMP error is about: it travels as the answers to the packet that it quotes do.
+enum drop find_related(const struct port *port, enum origin origin, const struct packet *p, const struct parsed *pp,
+                       struct parsed_embedded *inner, struct flow_key *key);
 // Port of this node that a packet goes on to, and how it comes there; NULL: it is gone.
 struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin);
 // [miss.c] What the layers say of a connection's first packet (stateless: it opens none), and of a connection that is
@@ -229,7 +244,12 @@ void send_answer(struct context *c, struct port *port, struct packet *p); // mad
 void send_flush(struct context *c);
 void drop_packet(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason);
 void encapsulate(struct context *c, uint32_t tunnel, uint32_t vni, uint64_t hash, uint8_t tos, struct packet *p);
-void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p);
+void capture_frame(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p);
+static inline void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p)
+{
+    if (unlikely(load_relaxed(&c->n->capture_points) & point))
+        capture_frame(c, port, point, reason, p);
+}
 void packet_free(struct context *c, struct packet *p);
 
 // ---- answer.c

@@ -103,8 +103,9 @@ static struct meter_counter *total_of(struct port_meters *m, uint32_t class_)
 
 void meter_begin(struct node *n, uint32_t index)
 {
-    if (n->meter_bases)
-        n->meter_bases[index] = (struct meter_base){0};
+    struct meter_base *bases = load_acquire(&n->meter_bases);
+    if (bases)
+        bases[index] = (struct meter_base){0};
 }
 
 void meter_fold(struct node *n, const struct conn *k, uint32_t index)

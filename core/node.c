@@ -25,7 +25,8 @@ static void connection_closed(void *ctx, const struct conn *c, uint32_t index, e
         meter_fold(n, c, index);
     log_end(n, c, index, why);
     if (c->nat.kind == CONN_NAT_SNAT)
-        snat_release(&n->ports[c->port].snat, &c->nat, c->protocol, (uint32_t)(n->workers[0].now / 1000000));
+        snat_release(&n->ports[c->port].snat, &c->nat, c->protocol,
+                     (uint32_t)(load_relaxed(&n->workers[0].now) / 1000000));
 }
 
 static uint64_t walk_random(void *ctx)
@@ -37,6 +38,12 @@ static uint64_t walk_random(void *ctx)
 static uint32_t walk_link(void *ctx, const struct ip_addr *external)
 {
     return external_link_for(ctx, external);
+}
+
+static bool key_taken(void *ctx, const struct flow_key *key)
+{
+    const struct node *n = ctx;
+    return flow_table_lookup(n->flows, key, flow_hash(n->secret, key)) != FLOW_NONE;
 }
 
 static void open_tunnel(void *ctx, uint32_t tunnel, const struct ip_addr *address)
@@ -145,7 +152,8 @@ struct node *node_create(const struct platform *platform, const struct node_conf
                                     .ctx = n,
                                     .local_port = port_by_mac,
                                     .external_link = walk_link,
-                                    .random = walk_random};
+                                    .random = walk_random,
+                                    .key_taken = key_taken};
     return n;
 }
 

@@ -24,7 +24,9 @@ struct port *port_at(struct node *n, uint32_t index)
 
 static uint32_t hash_mac(uint32_t vni, const struct mac_addr *mac)
 {
-    return slot_map_hash(vni, mac->b, 6);
+    uint64_t word = 0;
+    memcpy(&word, mac->b, sizeof(mac->b));
+    return slot_map_hash(vni, &word, sizeof(word));
 }
 
 uint32_t port_by_mac(void *node, uint32_t vni, const struct mac_addr *mac)
@@ -107,21 +109,39 @@ static bool make_counters(struct node *n, struct port *port)
 
 static uint32_t external_addresses(const struct blueprint *b, struct external_mapping *out)
 {
+    const struct external_mapping all = {.protocol = PROTOCOL_ANY, .ports = {0, 65535}, .port = b->port};
     uint32_t n = 0;
-    for (uint32_t i = 0; i < b->nat.n_floating; i++)
-        out[n++] = (struct external_mapping){
-            .address = b->nat.floating[i].external, .protocol = PROTOCOL_ANY, .ports = {0, 65535}, .port = b->port};
-    for (uint32_t i = 0; i < b->nat.n_snat; i++)
-        out[n++] = (struct external_mapping){.address = b->nat.snat[i].address,
-                                             .protocol = PROTOCOL_ANY,
-                                             .ports = b->nat.snat[i].ports,
-                                             .port = b->port};
+    for (uint32_t i = 0; i < b->nat.n_floating; i++) {
+        out[n] = all;
+        out[n++].address = b->nat.floating[i].external;
+    }
+    for (uint32_t i = 0; i < b->nat.n_snat; i++) {
+        out[n] = all;
+        out[n].ports = b->nat.snat[i].ports;
+        out[n++].address = b->nat.snat[i].address;
+    }
+    for (uint32_t i = 0; i < b->nat.n_attached; i++) {
+        const struct ip_prefix *p = &b->nat.attached[i];
+        out[n] = all;
+        out[n].prefix_len = p->len == 128 ? 0 : (uint8_t)(p->len - (ip_is_v4(&p->addr) ? 96 : 0));
+        out[n++].address = p->addr;
+    }
+    for (uint32_t i = 0; i < b->n_lb; i++) {
+        const struct blueprint_vip *v = &b->lb[i];
+        if (!v->external)
+            continue;
+        out[n] = all;
+        out[n].protocol = v->protocol;
+        if (v->port)
+            out[n].ports = (struct port_range){v->port, v->port};
+        out[n++].address = v->address;
+    }
     return n;
 }
 
 static bool set_external(struct node *n, uint32_t index, const struct blueprint *b)
 {
-    uint32_t count = b->nat.n_floating + b->nat.n_snat;
+    uint32_t count = b->nat.n_floating + b->nat.n_snat + b->nat.n_attached + b->n_lb;
     struct external_mapping *list = n->env->alloc(n->env->ctx, (count + 1) * sizeof(*list));
     if (!list)
         return false;
@@ -144,12 +164,9 @@ static void claim_bindings(struct node *n, struct port *port)
     for (uint32_t i = conn_next(n->connections, port->index, 0); i; i = conn_next(n->connections, port->index, i)) {
         conn_port_lock(n->connections, port->index);
         struct conn *k = conn_get(n->connections, i);
-        if (k->live && k->nat.kind == CONN_NAT_SNAT) {
-            struct conn_binding b = k->nat;
-            bool claimed = snat_claim(&port->snat, &b, k->protocol);
-            conn_set_slice(n->connections, i, b.slice);
-            if (!claimed)
-                conn_close(n->connections, i);
+        if (conn_stands(k, port->index) && k->nat.kind == CONN_NAT_SNAT && !snat_claim(&port->snat, &k->nat, k->protocol)) {
+            k->nat.kind = CONN_NAT_NONE; // its end frees nothing: the port is another's
+            conn_close(n->connections, i);
         }
         conn_port_unlock(n->connections, port->index);
     }
@@ -178,7 +195,7 @@ static void move_in(struct node *n, struct port *port, const struct blueprint *b
         conn_port_flush(n->connections, port->index);
     *kept = (struct kept_port){.id = b->port, .used = 1};
     port->id = b->port;
-    port->paused = 0;
+    store_relaxed(&port->paused, 0);
     port->next_ra = 0;
     port->stale = (struct watched){0};
     port->attached = false;
@@ -186,7 +203,7 @@ static void move_in(struct node *n, struct port *port, const struct blueprint *b
 
 static bool same_identity(const struct port *port, const struct blueprint *b)
 {
-    return port->mac_slot && port->vni == b->vpc.vni && mac_equal(&port->mac, &b->l2.mac);
+    return port->mac_slot && port->vni == b->vpc.vni && port->mac == mac_word(&b->l2.mac);
 }
 
 // The VNI is in every key and the MAC in every frame: nothing of an old identity may live on.
@@ -197,13 +214,14 @@ static void set_identity(struct node *n, struct port *port, const struct bluepri
     uint32_t slot = slot_map_alloc(&n->mac_map);
     n->macs[slot] = (struct mac_slot){b->vpc.vni, b->l2.mac, port->index};
     slot_map_link(&n->mac_map, slot, hash_mac(b->vpc.vni, &b->l2.mac));
+    // Before the flush: who takes the port's lock after it sees them, and opens nothing under a key of old.
+    store_relaxed(&port->vni, b->vpc.vni);
+    store_relaxed(&port->mac, mac_word(&b->l2.mac));
     if (port->mac_slot) {
         slot_map_unlink(&n->mac_map, port->mac_slot);
         conn_port_flush(n->connections, port->index);
     }
     port->mac_slot = slot;
-    port->vni = b->vpc.vni;
-    port->mac = b->l2.mac;
 }
 
 static bool mac_is_free(struct node *n, const struct blueprint *b, uint32_t self, struct node_error *e)
@@ -260,7 +278,7 @@ static bool reserve_meters(struct node *n, struct port *port, const struct bluep
 static bool reserve(struct node *n, struct port *port, const struct blueprint *b, struct snat_slice **slices,
                     struct node_error *e)
 {
-    if (!same_identity(port, b) && load_acquire(&n->mac_map.free_head) == 0)
+    if (!same_identity(port, b) && slot_map_full(&n->mac_map))
         return node_refuse(e, NODE_LIMIT, "/l2/mac", "too many changes of MAC addresses at once");
     if (!snat_prepare(n->env, &port->snat, &b->nat, slices))
         return node_refuse(e, NODE_LIMIT, "/nat/snat", "not enough memory, or more than 16 slices");

@@ -5,19 +5,23 @@
 #include "engine/geneve.h"
 #include "engine/hit_path.h"
 
+#define AHEAD 8u // packets whose memory is on its way
+
 struct next_pass {
     struct port *port;
     enum origin origin;
 };
 
 static const uint8_t dir_of[] = {
-    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN};
+    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN,
+    [FROM_SELF] = FLOW_IN};
 static const uint8_t realm_of[] = {
-    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE};
+    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE,
+    [FROM_SELF] = REALM_SELF};
 
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key)
 {
-    flow_key_from_parsed(key, pp, port->index, port->vni, dir_of[origin], realm_of[origin]);
+    flow_key_from_parsed(key, pp, port->index, load_relaxed(&port->vni), dir_of[origin], realm_of[origin]);
 }
 
 bool flow_is_current(const struct node *n, const struct port *port, const struct flow_entry *e,
@@ -58,7 +62,7 @@ static bool track(struct context *c, struct port *port, const struct flow_entry 
     *reason = DROP_NONE;
     conn_port_lock(t, port->index);
     struct conn *k = conn_get(t, e->owner);
-    if (!k->live || k->port != port->index) { // ended since the lookup
+    if (!conn_stands(k, port->index)) { // ended since the lookup
         conn_port_unlock(t, port->index);
         return false;
     }
@@ -80,9 +84,10 @@ bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
 struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin)
 {
     struct port *port = port_at(n, xp->dest);
-    *origin = xp->to == XP_TO_PORT ? FROM_VPC : FROM_OUTSIDE;
+    *origin = xp->to == XP_TO_PORT ? FROM_VPC : xp->to == XP_TO_SELF ? FROM_SELF : FROM_OUTSIDE;
     // The index may have gone to another port since: its MAC and VNI tell.
-    bool other = port && *origin == FROM_VPC && (port->vni != xp->vni || !mac_equal(&port->mac, &xp->dst_mac));
+    bool other = port && *origin == FROM_VPC &&
+                 (load_relaxed(&port->vni) != xp->vni || load_relaxed(&port->mac) != mac_word(&xp->dst_mac));
     return other ? NULL : port;
 }
 
@@ -121,6 +126,7 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
     }
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
+    case XP_TO_SELF:
         next.port = local_hop(n, xp, &next.origin);
         if (next.port) {
             counter_add(&counters_of(c, port)->sent[dir], 1);
@@ -159,8 +165,8 @@ static struct next_pass apply(struct context *c, struct port *port, const struct
     return forward(c, port, key, xp, hash, pp->tos, p);
 }
 
-enum drop find_related(const struct node *n, const struct port *port, enum origin origin, const struct packet *p,
-                       const struct parsed *pp, struct parsed_embedded *inner, struct flow_key *key, uint32_t *entry)
+enum drop find_related(const struct port *port, enum origin origin, const struct packet *p, const struct parsed *pp,
+                       struct parsed_embedded *inner, struct flow_key *key)
 {
     enum drop reason = parse_embedded(p, pp, inner);
     struct flow_key sent = {.src = inner->src,
@@ -168,7 +174,7 @@ enum drop find_related(const struct node *n, const struct port *port, enum origi
                             .sport = inner->sport,
                             .dport = inner->dport,
                             .port = port->index,
-                            .vni = port->vni,
+                            .vni = load_relaxed(&port->vni),
                             .ip_version = inner->ip_version,
                             .protocol = inner->protocol,
                             .dir = dir_of[origin] == FLOW_OUT ? FLOW_IN : FLOW_OUT};
@@ -179,8 +185,7 @@ enum drop find_related(const struct node *n, const struct port *port, enum origi
     if (!ip_equal(&pp->dst, &inner->src) || !flow_key_reply(&sent, key))
         return DROP_ICMP_UNRELATED;
     key->realm = realm_of[origin];
-    *entry = flow_table_lookup(n->flows, key, flow_hash(n->secret, key));
-    return *entry == FLOW_NONE ? DROP_ICMP_UNRELATED : DROP_NONE;
+    return DROP_NONE;
 }
 
 // An ICMP error belongs to the connection of the packet inside it, which travelled the other way.
@@ -191,10 +196,10 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
     uint8_t dir = dir_of[origin];
     struct parsed_embedded inner;
     struct flow_key key;
-    uint32_t entry = FLOW_NONE;
-    enum drop reason = find_related(n, port, origin, p, pp, &inner, &key, &entry);
+    enum drop reason = find_related(port, origin, p, pp, &inner, &key);
     uint64_t hash = flow_hash(n->secret, &key);
-    if (reason == DROP_NONE &&
+    uint32_t entry = reason == DROP_NONE ? flow_table_lookup(n->flows, &key, hash) : FLOW_NONE;
+    if (entry != FLOW_NONE &&
         !flow_is_current(n, port, flow_table_entry(n->flows, entry), flow_table_hot(n->flows, entry))) {
         struct miss m;
         flow_revalidate(c, port, &key, hash, entry, &m);
@@ -229,7 +234,7 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
         v = gateway_out(&policy->gateway, p, pp, &reason, NULL);
     else if (policy && origin == FROM_VPC)
         v = gateway_in(&policy->gateway, p, pp, &reason);
-    else if (policy) // addresses are external until NAT: the gateway layer of the walk judges them
+    else if (policy) // addresses are not the guest's until NAT: the gateway layer of the walk judges them
         v = pp->ip_version ? GATEWAY_PASS : GATEWAY_DROP;
     if (v == GATEWAY_PASS || v == GATEWAY_METADATA)
         return false;
@@ -317,13 +322,18 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
     return apply(c, port, key, &e->xp, e->mss, hash, p, pp);
 }
 
+static bool source_mac_is(const struct port *port, const void *mac)
+{
+    return load_relaxed(&port->any_mac) || load_relaxed(&port->mac) == mac_word(mac);
+}
+
 static struct next_pass run_once(struct context *c, struct port *port, enum origin origin, struct packet *p)
 {
     struct node *n = c->n;
     uint8_t dir = dir_of[origin];
     struct parsed pp;
     enum drop reason = load_relaxed(&port->paused) ? DROP_PORT_PAUSED : parse_frame(p, &pp);
-    if (reason == DROP_NONE && dir == FLOW_OUT && !port->any_mac && !mac_equal(&pp.src_mac, &port->mac))
+    if (reason == DROP_NONE && dir == FLOW_OUT && !source_mac_is(port, &pp.src_mac))
         reason = DROP_SPOOF_MAC;
     if (reason == DROP_NONE && (pp.flags & PARSE_SOURCE_ROUTE))
         reason = DROP_SOURCE_ROUTE;
@@ -345,6 +355,7 @@ static void run_on(struct context *c, struct next_pass next, struct packet *p, u
     for (; next.port; passes++) {
         uint8_t dir = dir_of[next.origin];
         struct port_counters *k = counters_of(c, next.port);
+        worker_of(c)->slow = true;
         counter_add(&k->received[dir], 1);
         counter_add(&k->received_bytes[dir], p->len);
         if (passes == MAX_PASSES) {
@@ -360,23 +371,26 @@ static void run_on(struct context *c, struct next_pass next, struct packet *p, u
 static void prepare(struct context *c, struct job *j)
 {
     struct port *port = j->port;
-    j->canonical = hit_parse(j->p, port->index, port->vni, dir_of[j->origin], realm_of[j->origin], &j->key, &j->h);
+    j->canonical =
+        hit_parse(j->p, port->index, load_relaxed(&port->vni), dir_of[j->origin], realm_of[j->origin], &j->key, &j->h);
     if (!j->canonical)
         return;
     j->hash = flow_hash(c->n->secret, &j->key);
     flow_table_prefetch_bucket(c->n->flows, j->hash);
 }
 
-static bool source_mac_is(const struct port *port, const struct packet *p)
-{
-    return port->any_mac || memcmp(p->data + 6, port->mac.b, 6) == 0;
-}
-
 // Super-frames are sized by what their segments will be; that is rare enough for the slow path to judge.
 static bool fits(const struct port *port, const struct packet *p, const struct hit *h)
 {
-    return p->gso_type == GSO_NONE ? h->ip_len <= port->mtu
-                                   : (uint32_t)(h->l4 - h->l3) + HIT_MAX_L4_HEADER + p->gso_size <= port->mtu;
+    uint32_t mtu = load_relaxed(&port->mtu);
+    return p->gso_type == GSO_NONE ? h->ip_len <= mtu
+                                   : (uint32_t)(h->l4 - h->l3) + HIT_MAX_L4_HEADER + p->gso_size <= mtu;
+}
+
+static void fetch(const struct packet *p)
+{
+    __builtin_prefetch(p->data, 1);
+    __builtin_prefetch(p->data - CACHE_LINE, 1); // where the outer headers will be
 }
 
 // False: something about the packet wants the slow path, and nothing has been changed yet.
@@ -385,7 +399,9 @@ static bool hit_fast(struct context *c, struct job *j)
     struct node *n = c->n;
     struct port *port = j->port;
     struct packet *p = j->p;
-    uint32_t index = flow_table_lookup(n->flows, &j->key, j->hash);
+    uint32_t index = j->likely_entry;
+    if (unlikely(!flow_table_holds(n->flows, index, &j->key)))
+        index = flow_table_lookup(n->flows, &j->key, j->hash);
     if (unlikely(index == FLOW_NONE))
         return false;
     const struct flow_entry *e = flow_table_entry(n->flows, index);
@@ -393,7 +409,7 @@ static bool hit_fast(struct context *c, struct job *j)
     uint8_t dir = j->key.dir;
     if (unlikely((j->h.tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)) || (load_relaxed(&hot->flags) & FLOW_TRACK) ||
                  load_relaxed(&port->paused) || !flow_is_current(n, port, e, hot) || !fits(port, p, &j->h) ||
-                 (dir == FLOW_OUT && !source_mac_is(port, p))))
+                 (dir == FLOW_OUT && !source_mac_is(port, p->data + 6))))
         return false;
     struct port_counters *k = counters_of(c, port);
     counter_add(&k->received[dir], 1);
@@ -411,15 +427,26 @@ static bool hit_fast(struct context *c, struct job *j)
 
 void run_jobs(struct context *c, unsigned count)
 {
-    struct job *jobs = worker_of(c)->jobs;
-    for (unsigned i = 0; i < count; i++)
+    struct worker *w = worker_of(c);
+    struct job *jobs = w->jobs;
+    for (unsigned i = 0; i < MIN(count, AHEAD); i++)
+        fetch(jobs[i].p);
+    for (unsigned i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            fetch(jobs[i + AHEAD].p);
         prepare(c, &jobs[i]);
+    }
     for (unsigned i = 0; i < count; i++)
         if (likely(jobs[i].canonical))
-            flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
-    for (unsigned i = 0; i < count; i++)
-        if (!jobs[i].canonical || !hit_fast(c, &jobs[i]))
-            run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+            jobs[i].likely_entry = flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
+    w->slow = false;
+    for (unsigned i = 0; i < count; i++) {
+        if (w->slow)
+            jobs[i].likely_entry = FLOW_NONE;
+        if (jobs[i].canonical && hit_fast(c, &jobs[i]))
+            continue;
+        run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+    }
 }
 
 void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)

@@ -130,7 +130,7 @@ uint32_t node_flow_next(struct node *n, uint32_t port, uint32_t after, uint64_t 
         if (!port_at(n, owner))
             continue;
         conn_port_lock(n->connections, owner);
-        bool stands = k->live && k->port == owner; // it may have ended, and another taken its place
+        bool stands = conn_stands(k, owner); // it may have ended, and another taken its place
         if (stands)
             describe(n, k, i, (uint32_t)(now / 1000000), out);
         conn_port_unlock(n->connections, owner);

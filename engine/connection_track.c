@@ -145,10 +145,3 @@ void conn_set_marks(struct conn_table *t, uint32_t index, uint32_t meter, uint8_
     c->log = log;
     c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
 }
-
-void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice)
-{
-    struct conn *c = &t->records[index];
-    c->nat.slice = slice;
-    c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
-}

@@ -53,8 +53,8 @@ static void give_back(void *arg, uint64_t slot)
     uint32_t head = load_relaxed(&m->free_head);
     do
         store_relaxed(&m->next[slot], head);
-    while (!__atomic_compare_exchange_n(&m->free_head, &head, (uint32_t)slot, false, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED));
+    while (
+        !__atomic_compare_exchange_n(&m->free_head, &head, (uint32_t)slot, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
 void slot_map_link(struct slot_map *m, uint32_t slot, uint32_t hash)
@@ -66,22 +66,38 @@ void slot_map_link(struct slot_map *m, uint32_t slot, uint32_t hash)
     m->linked++;
 }
 
-void slot_map_unlink(struct slot_map *m, uint32_t slot)
+// The link that leads to a slot.
+static uint32_t *link_to(struct slot_map *m, uint32_t slot)
 {
     uint32_t *at = &m->heads[m->hashes[slot]];
     while (*at != slot)
         at = &m->next[*at];
-    store_release(at, load_relaxed(&m->next[slot]));
+    return at;
+}
+
+// Out of its chain; its own link stays until the grace period ends: a reader that stands on it walks on.
+static void leave(struct slot_map *m, uint32_t slot)
+{
     m->hashes[slot] = UNLINKED;
     m->linked--;
     slot_map_touch(m, slot);
     m->env->defer(m->env->ctx, give_back, m, slot);
 }
 
-void slot_map_replace(struct slot_map *m, uint32_t old, uint32_t slot, uint32_t hash)
+void slot_map_unlink(struct slot_map *m, uint32_t slot)
 {
-    slot_map_link(m, slot, hash);
-    slot_map_unlink(m, old);
+    store_release(link_to(m, slot), load_relaxed(&m->next[slot]));
+    leave(m, slot);
+}
+
+// In place: with the new slot at the chain's head, a reader already behind the head would miss both.
+void slot_map_replace(struct slot_map *m, uint32_t old, uint32_t slot)
+{
+    m->hashes[slot] = m->hashes[old];
+    store_relaxed(&m->next[slot], load_relaxed(&m->next[old]));
+    store_release(link_to(m, old), slot);
+    m->linked++;
+    leave(m, old);
 }
 
 void slot_map_touch(struct slot_map *m, uint32_t slot)

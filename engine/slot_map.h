@@ -26,12 +26,17 @@ struct slot_map {
 bool slot_map_init(struct slot_map *m, const struct env *env, uint32_t capacity);
 void slot_map_fini(struct slot_map *m);
 
+static inline bool slot_map_full(const struct slot_map *m)
+{
+    return load_acquire(&m->free_head) == 0;
+}
+
 // A slot to fill; 0 when full.
 uint32_t slot_map_alloc(struct slot_map *m);
 void slot_map_link(struct slot_map *m, uint32_t slot, uint32_t hash);
 void slot_map_unlink(struct slot_map *m, uint32_t slot);
-// Links `slot` in the place of `old`: a reader finds one of the two, never neither.
-void slot_map_replace(struct slot_map *m, uint32_t old, uint32_t slot, uint32_t hash);
+// Links `slot` in the very place of `old`, whose hash it has: a reader finds one of the two, never neither.
+void slot_map_replace(struct slot_map *m, uint32_t old, uint32_t slot);
 
 static inline uint32_t slot_map_first(const struct slot_map *m, uint32_t hash)
 {

@@ -62,11 +62,38 @@ static void the_seed_separates_equal_keys(void **state)
     assert_true(equal < 20);
 }
 
+// A reader is a slot it stands on, or the head it has not left yet.
+static void a_replaced_slot_is_never_missed(void **state)
+{
+    struct test_env *env = test_env_create();
+    struct slot_map m;
+    uint32_t slots[4];
+    assert_true(slot_map_init(&m, &env->env, 8));
+    for (unsigned i = 0; i < 3; i++)
+        slot_map_link(&m, slots[i] = slot_map_alloc(&m), 5); // the chain is 2, 1, 0
+    slots[3] = slot_map_alloc(&m);
+    uint32_t before = slot_map_first(&m, 5), on_it = slots[1], version = slot_map_version(&m, on_it);
+    assert_int_equal(before, slots[2]);
+    slot_map_replace(&m, slots[1], slots[3]);
+    assert_int_equal(slot_map_next(&m, before), slots[3]); // who stands before it finds the new one
+    assert_int_equal(slot_map_next(&m, on_it), slots[0]);  // who stands on the old one goes on from there
+    assert_int_equal(slot_map_next(&m, slots[3]), slots[0]);
+    assert_int_not_equal(slot_map_version(&m, on_it), version);
+    assert_int_equal(m.linked, 3);
+    slot_map_unlink(&m, slots[2]);
+    assert_int_equal(slot_map_first(&m, 5), slots[3]);
+    test_env_quiesce(env);
+    slot_map_fini(&m);
+    test_env_destroy(env);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_in_a_row_do_not_share_chains),
         cmocka_unit_test(the_seed_separates_equal_keys),
+        {.name = "T86 a slot that takes another's place is found by every reader, or the other is",
+         .test_func = a_replaced_slot_is_never_missed},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,14 +52,15 @@ enum put_result edge_set_put(struct vpc_tables *t, const struct edge_set *s)
         return PUT_FULL;
     }
     t->edges[slot] = e;
+    struct edge_slot was = {0};
     if (old) {
-        struct edge_slot was = t->edges[old];
-        slot_map_replace(&t->edge_map, old, slot, 0);
-        release(t, &was);
+        was = t->edges[old];
+        slot_map_replace(&t->edge_map, old, slot);
     } else {
         slot_map_link(&t->edge_map, slot, 0);
     }
     store_release(&t->outside_version, t->outside_version + 1);
+    release(t, &was); // last: who still holds the old version keeps its tunnels alive
     return PUT_OK;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MPL-2.0
 // NAT: floating IPs (1:1) and SNAT with port slices. The binding is taken once, by the opening packet, on the
-// guest's node; edges translate nothing.
+// guest's node; edges translate nothing. Virtual IPs: layer_nat_vip.c.
 #include "vpc/walk.h"
 
 static void set_src(struct walk *w, const struct ip_addr *a)
@@ -63,10 +63,15 @@ static const struct blueprint_floating *find_floating(const struct policy *p, co
     return NULL;
 }
 
-static void note_binding(struct walk *w, const char *word)
+static const char *word_of(const struct conn_binding *b)
+{
+    return b->kind == CONN_NAT_SNAT ? "SNAT to " : b->kind == CONN_NAT_ATTACHED ? "untranslated, as " : "floating IP ";
+}
+
+static void note_binding(struct walk *w)
 {
     struct text t = walk_note(w, "nat", "pass");
-    text_add(&t, word);
+    text_add(&t, word_of(&w->binding));
     text_ip(&t, &w->binding.external);
     if (w->binding.external_port) {
         text_add(&t, " port ");
@@ -76,6 +81,10 @@ static void note_binding(struct walk *w, const char *word)
 
 static enum drop take_binding(struct walk *w)
 {
+    if (policy_attached(w->policy, &w->now.src)) {
+        w->binding = (struct conn_binding){.kind = CONN_NAT_ATTACHED, .external = w->now.src};
+        return DROP_NONE;
+    }
     const struct blueprint_floating *f = choose_floating(w);
     if (f) {
         w->binding = (struct conn_binding){.kind = CONN_NAT_FLOATING, .external = f->external};
@@ -97,18 +106,25 @@ static bool binding_stands(const struct walk *w)
         const struct blueprint_floating *f = find_floating(w->policy, &w->binding.external);
         return f && ip_equal(&f->internal, &w->now.src);
     }
+    if (w->binding.kind == CONN_NAT_ATTACHED)
+        return policy_attached(w->policy, &w->now.src);
     return w->binding.kind == CONN_NAT_SNAT && snat_valid(w->snat, &w->binding);
 }
 
 static enum drop nat_out(struct walk *w)
 {
     if (w->reply) { // of a connection from outside: the guest's address becomes the external one again
-        if (walk_from_outside(w))
+        if (w->binding.kind == CONN_NAT_VIP)
+            vip_reply(w);
+        else if (w->binding.kind == CONN_NAT_HAIRPIN)
+            walk_to_self(w);
+        else if (walk_from_outside(w))
             set_src(w, &w->binding.external);
         return DROP_NONE;
     }
-    bool outward = w->target->kind == BLUEPRINT_TARGET_EXTERNAL || w->target->kind == BLUEPRINT_TARGET_NAT;
-    if (!outward) {
+    if (w->binding.kind == CONN_NAT_VIP || (!w->rewalk && walk_to_vip(w)))
+        return vip_out(w);
+    if (!walk_leads_outside(w)) {
         if (w->rewalk && w->binding.kind != CONN_NAT_NONE)
             return DROP_NAT_REVOKED;
         return DROP_NONE;
@@ -125,30 +141,45 @@ static enum drop nat_out(struct walk *w)
     set_src(w, &w->binding.external);
     if (w->binding.kind == CONN_NAT_SNAT)
         set_src_port(w, w->binding.external_port);
-    note_binding(w, w->binding.kind == CONN_NAT_SNAT ? "SNAT to " : "floating IP ");
+    note_binding(w);
     return DROP_NONE;
 }
 
 static enum drop nat_in(struct walk *w)
 {
     if (w->reply) {
-        if (w->binding.kind == CONN_NAT_NONE)
+        if (w->binding.kind == CONN_NAT_VIP)
+            vip_reply(w);
+        if (w->binding.kind == CONN_NAT_NONE || w->binding.kind == CONN_NAT_VIP)
             return DROP_NONE;
         set_dst(w, &w->key.src);
         if (w->binding.kind == CONN_NAT_SNAT)
             set_dst_port(w, w->key.sport);
         return DROP_NONE;
     }
+    if (w->key.realm == REALM_SELF) { // what came round by a virtual IP: answers go round too
+        if (!vip_has_address(&w->policy->vips, &w->now.src))
+            return w->rewalk ? DROP_VIP_TARGET_GONE : DROP_LOOP;
+        w->binding = (struct conn_binding){.kind = CONN_NAT_HAIRPIN, .external = w->now.src};
+        return DROP_NONE;
+    }
     if (!walk_from_outside(w))
         return DROP_NONE;
     const struct blueprint_floating *f = find_floating(w->policy, &w->now.dst);
+    if (!f && (w->rewalk ? w->binding.kind == CONN_NAT_VIP : walk_to_vip(w)))
+        return vip_in(w);
+    if (!f && policy_attached(w->policy, &w->now.dst)) {
+        w->binding = (struct conn_binding){.kind = CONN_NAT_ATTACHED, .external = w->now.dst};
+        note_binding(w);
+        return DROP_NONE;
+    }
     if (!f) {
         walk_note(w, "nat", "drop");
         return w->rewalk ? DROP_NAT_REVOKED : DROP_NO_NAT_STATE;
     }
     w->binding = (struct conn_binding){.kind = CONN_NAT_FLOATING, .external = f->external};
     set_dst(w, &f->internal);
-    note_binding(w, "floating IP ");
+    note_binding(w);
     return DROP_NONE;
 }
 

@@ -51,7 +51,7 @@ static bool vtep_use(struct vpc_tables *t, uint32_t vni, const struct ip_addr *n
         store_relaxed(&t->vteps[s].good_until, UINT64_MAX);
         return true;
     }
-    if (t->vtep_map.free_head == 0)
+    if (slot_map_full(&t->vtep_map))
         vtep_collect(t, now);
     s = slot_map_alloc(&t->vtep_map);
     if (!s)
@@ -103,7 +103,7 @@ enum put_result mapping_put(struct vpc_tables *t, const struct mapping *m, uint6
         tunnel_release(t, tunnel);
         return PUT_FULL;
     }
-    if (t->mapping_map.free_head == 0)
+    if (slot_map_full(&t->mapping_map))
         mapping_collect(t, now);
     uint32_t s = slot_map_alloc(&t->mapping_map);
     if (!s) {
@@ -120,7 +120,7 @@ enum put_result mapping_put(struct vpc_tables *t, const struct mapping *m, uint6
         return PUT_OK;
     }
     struct mapping_slot was = t->mappings[old];
-    slot_map_replace(&t->mapping_map, old, s, hash);
+    slot_map_replace(&t->mapping_map, old, s);
     if (was.m.state != MAPPING_TOMBSTONE) {
         vtep_release(t, was.m.vni, &was.m.node, now);
         tunnel_release(t, was.tunnel);

@@ -8,6 +8,7 @@
 #include "engine/rule_table.h"
 #include "vpc/gateway/gateway.h"
 #include "vpc/tables.h"
+#include "vpc/vip.h"
 
 #define POLICY_POINTER 96
 #define POLICY_TEXT 160
@@ -31,6 +32,7 @@ struct policy {
     struct blueprint *blueprint; // own copy
     struct gateway gateway;
     struct policy_rules firewall[2], posture[2]; // by enum flow_dir
+    struct vips vips;
     struct lpm *routes; // value: index into blueprint->routes
     uint32_t *sets;     // address set slots in use, counted
     uint32_t n_sets;
@@ -44,6 +46,7 @@ void policy_free(struct vpc_tables *t, struct policy *p);
 
 bool policy_same_subnet(const struct policy *p, const struct ip_addr *a, const struct ip_addr *b);
 bool policy_owns(const struct policy *p, const struct ip_addr *a); // one of l2.addresses
+bool policy_attached(const struct policy *p, const struct ip_addr *a); // in an external subnet routed to the port
 // Name of the rule behind a compiled index, "default-in" and so on for RULE_NONE.
 const char *policy_rule_name(const struct policy_rules *r, uint32_t rule, enum flow_dir dir);
 

@@ -14,7 +14,7 @@
 #include "platform/linux/packet_socket.h"
 #include "platform/linux/tc.h"
 
-#define BUSY_TRIES 50
+#define BUSY_TRIES 400 // closing a packet socket or a tap waits for the kernel, longer on a busy machine
 #define BUSY_WAIT_US 5000
 
 static unsigned device_worker(const struct linux_platform *l, const struct device *d, unsigned queue)

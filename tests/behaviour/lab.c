@@ -88,7 +88,8 @@ void draft_init(struct draft *d, uint8_t id, uint32_t vni, const char *v4, const
     b->posture = (struct blueprint_posture){.out = d->posture_out, .in = d->posture_in};
     b->firewall = (struct blueprint_firewall){.default_out_allow = true, .rules = d->rules};
     b->routes = d->routes;
-    b->nat = (struct blueprint_nat){.floating = d->floating, .snat = d->snat};
+    b->nat = (struct blueprint_nat){.floating = d->floating, .snat = d->snat, .attached = d->attached};
+    b->lb = d->vips;
     b->limits = (struct blueprint_limits){.flows_max = 1024};
     draft_route(d, "10.0.0.0/16", BLUEPRINT_TARGET_LOCAL, NULL);
     draft_route(d, "fd00::/48", BLUEPRINT_TARGET_LOCAL, NULL);
@@ -141,6 +142,24 @@ void draft_floating(struct draft *d, const char *external, const char *internal)
 void draft_snat(struct draft *d, const char *address, uint16_t first, uint16_t last)
 {
     d->snat[d->b.nat.n_snat++] = (struct blueprint_snat){.address = ip(address), .ports = {first, last}};
+}
+
+struct blueprint_vip *draft_vip(struct draft *d, const char *address, uint16_t protocol, uint16_t port)
+{
+    struct blueprint_vip *v = &d->vips[d->b.n_lb];
+    *v = (struct blueprint_vip){.id = "vip",
+                                .address = ip(address),
+                                .protocol = protocol,
+                                .port = port,
+                                .targets = d->targets[d->b.n_lb++]};
+    return v;
+}
+
+struct blueprint_vip_target *vip_target(struct draft *d, struct blueprint_vip *v, const char *address, uint16_t port)
+{
+    struct blueprint_vip_target *t = &d->targets[v - d->vips][v->n_targets++];
+    *t = (struct blueprint_vip_target){.address = ip(address), .port = port, .weight = 1};
+    return t;
 }
 
 // The hash stands for the content: any number that no other document has will do.
@@ -484,6 +503,10 @@ void check_conservation(struct fake *f)
     for (int r = 0; r < DROP_COUNT; r++)
         ended += node.service_drops[r];
     assert_int_equal(node.service_received, ended);
+    ended = node.external_to_port + node.external_forwarded + node.external_answered;
+    for (int r = 0; r < DROP_COUNT; r++) // a packet that waited in vain for a next hop had been counted as sent
+        ended += r == DROP_NEXT_HOP_FAILED ? 0 : node.external_drops[r];
+    assert_int_equal(node.external_received, ended);
     for (uint32_t i = node_port_next(f->node, 0); i; i = node_port_next(f->node, i)) {
         struct port_counters c;
         node_port_counters(f->node, i, &c);
