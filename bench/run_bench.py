@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 def build(directory):
     if not (directory / "build.ninja").exists():
-        subprocess.run(["meson", "setup", directory, ROOT, "--buildtype=release", "-Dtests=false"],
+        subprocess.run(["meson", "setup", directory, ROOT, "--buildtype=release", "-Db_lto=true", "-Dtests=false"],
                        check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["ninja", "-C", directory, "bench/engine_bench"], check=True, stdout=subprocess.DEVNULL)
     return directory / "bench" / "engine_bench"

@@ -71,7 +71,7 @@ struct group { // packets on their way to one destination, handed over together
     struct packet *packets[PLATFORM_BATCH];
 };
 
-enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE };
+enum origin { FROM_GUEST, FROM_VPC, FROM_OUTSIDE, FROM_SERVICE, FROM_SELF };
 
 struct job { // one packet of a batch, with what the hit path found out about it
     struct packet *p;
@@ -80,6 +80,7 @@ struct job { // one packet of a batch, with what the hit path found out about it
     bool canonical; // key, h and hash are valid
     struct hit h;
     uint64_t hash;
+    uint32_t likely_entry; // what the hash points at; the key has not been compared
     struct flow_key key;
 };
 
@@ -87,6 +88,7 @@ struct CACHE_ALIGNED worker {
     struct group group;
     struct job jobs[PLATFORM_BATCH];
     unsigned n_jobs;
+    bool slow; // a packet of the batch may have made or ended connections: entries found before it are old
     struct node_counters counters;
     uint64_t now;
     // The last outer source that was found good, and until when no table has changed.
@@ -198,7 +200,12 @@ void send_answer(struct context *c, struct port *port, struct packet *p); // mad
 void send_flush(struct context *c);
 void drop_packet(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason);
 void encapsulate(struct context *c, uint32_t tunnel, uint32_t vni, uint64_t hash, uint8_t tos, struct packet *p);
-void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p);
+void capture_frame(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p);
+static inline void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p)
+{
+    if (unlikely(load_relaxed(&c->n->capture_points) & point))
+        capture_frame(c, port, point, reason, p);
+}
 void packet_free(struct context *c, struct packet *p);
 
 // ---- answer.c

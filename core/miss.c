@@ -122,6 +122,16 @@ static bool same_answer(const struct node *n, const struct conn *k, const struct
            memcmp(flow_table_entry(n->flows, k->entry[other])->key, answer, sizeof(*answer)) == 0;
 }
 
+// The target of a virtual IP is what the opening direction writes; what it does not write stays as it came.
+static struct vip_binding held_target(const struct flow_entry *e)
+{
+    const struct flow_key *key = (const struct flow_key *)e->key;
+    const struct transposition *xp = &e->xp;
+    return (struct vip_binding){.target = xp->flags & XP_DST_IP ? xp->dst_ip : key->dst,
+                                .target_port = xp->flags & XP_DST_PORT ? xp->dst_port : key->dport,
+                                .client_port = xp->flags & XP_SRC_PORT ? xp->src_port : key->sport};
+}
+
 enum drop walk_again(struct context *c, struct port *port, const struct policy *policy, const struct conn *k,
                      struct trace_log *log, struct walk *w, bool *ends)
 {
@@ -131,6 +141,7 @@ enum drop walk_again(struct context *c, struct port *port, const struct policy *
     w->rewalk = true;
     w->skip_rules = policy->blueprint->firewall.established_keep;
     w->binding = k->nat;
+    w->vip = held_target(flow_table_entry(n->flows, k->entry[k->opener]));
     memcpy(&w->key, flow_table_entry(n->flows, k->entry[k->opener])->key, sizeof(w->key));
     enum drop reason = walk_flow(w);
     if (reason == DROP_NONE && !same_answer(n, k, w))

@@ -37,6 +37,12 @@ static uint32_t walk_link(void *ctx, const struct ip_addr *external)
     return external_link_for(ctx, external);
 }
 
+static bool key_taken(void *ctx, const struct flow_key *key)
+{
+    const struct node *n = ctx;
+    return flow_table_lookup(n->flows, key, flow_hash(n->secret, key)) != FLOW_NONE;
+}
+
 static void open_tunnel(void *ctx, uint32_t tunnel, const struct ip_addr *address)
 {
     struct node *n = ctx;
@@ -135,7 +141,8 @@ struct node *node_create(const struct platform *platform, const struct node_conf
                                     .ctx = n,
                                     .local_port = port_by_mac,
                                     .external_link = walk_link,
-                                    .random = walk_random};
+                                    .random = walk_random,
+                                    .key_taken = key_taken};
     return n;
 }
 

@@ -24,7 +24,9 @@ struct port *port_at(struct node *n, uint32_t index)
 
 static uint32_t hash_mac(uint32_t vni, const struct mac_addr *mac)
 {
-    return slot_map_hash(vni, mac->b, 6);
+    uint64_t word = 0;
+    memcpy(&word, mac->b, sizeof(mac->b));
+    return slot_map_hash(vni, &word, sizeof(word));
 }
 
 uint32_t port_by_mac(void *node, uint32_t vni, const struct mac_addr *mac)
@@ -107,21 +109,33 @@ static bool make_counters(struct node *n, struct port *port)
 
 static uint32_t external_addresses(const struct blueprint *b, struct external_mapping *out)
 {
+    const struct external_mapping all = {.protocol = PROTOCOL_ANY, .ports = {0, 65535}, .port = b->port};
     uint32_t n = 0;
-    for (uint32_t i = 0; i < b->nat.n_floating; i++)
-        out[n++] = (struct external_mapping){
-            .address = b->nat.floating[i].external, .protocol = PROTOCOL_ANY, .ports = {0, 65535}, .port = b->port};
-    for (uint32_t i = 0; i < b->nat.n_snat; i++)
-        out[n++] = (struct external_mapping){.address = b->nat.snat[i].address,
-                                             .protocol = PROTOCOL_ANY,
-                                             .ports = b->nat.snat[i].ports,
-                                             .port = b->port};
+    for (uint32_t i = 0; i < b->nat.n_floating; i++) {
+        out[n] = all;
+        out[n++].address = b->nat.floating[i].external;
+    }
+    for (uint32_t i = 0; i < b->nat.n_snat; i++) {
+        out[n] = all;
+        out[n].ports = b->nat.snat[i].ports;
+        out[n++].address = b->nat.snat[i].address;
+    }
+    for (uint32_t i = 0; i < b->n_lb; i++) {
+        const struct blueprint_vip *v = &b->lb[i];
+        if (!v->external)
+            continue;
+        out[n] = all;
+        out[n].protocol = v->protocol;
+        if (v->port)
+            out[n].ports = (struct port_range){v->port, v->port};
+        out[n++].address = v->address;
+    }
     return n;
 }
 
 static bool set_external(struct node *n, uint32_t index, const struct blueprint *b)
 {
-    uint32_t count = b->nat.n_floating + b->nat.n_snat;
+    uint32_t count = b->nat.n_floating + b->nat.n_snat + b->n_lb;
     struct external_mapping *list = n->env->alloc(n->env->ctx, (count + 1) * sizeof(*list));
     if (!list)
         return false;
@@ -144,12 +158,9 @@ static void claim_bindings(struct node *n, struct port *port)
     for (uint32_t i = conn_next(n->connections, port->index, 0); i; i = conn_next(n->connections, port->index, i)) {
         conn_port_lock(n->connections, port->index);
         struct conn *k = conn_get(n->connections, i);
-        if (conn_stands(k, port->index) && k->nat.kind == CONN_NAT_SNAT) {
-            struct conn_binding b = k->nat;
-            bool claimed = snat_claim(&port->snat, &b, k->protocol);
-            conn_set_slice(n->connections, i, b.slice);
-            if (!claimed)
-                conn_close(n->connections, i);
+        if (conn_stands(k, port->index) && k->nat.kind == CONN_NAT_SNAT && !snat_claim(&port->snat, &k->nat, k->protocol)) {
+            k->nat.kind = CONN_NAT_NONE; // its end frees nothing: the port is another's
+            conn_close(n->connections, i);
         }
         conn_port_unlock(n->connections, port->index);
     }

@@ -4,6 +4,8 @@
 
 #include "engine/geneve.h"
 
+#define AHEAD 4u // packets whose memory is on its way
+
 static struct context begin(struct node *n, unsigned worker, uint64_t now)
 {
     store_relaxed(&n->workers[worker].now, now);
@@ -186,12 +188,23 @@ static void receive_one(struct context *c, struct packet *p)
     to_port(c, port, edge ? FROM_OUTSIDE : FROM_VPC, p);
 }
 
+static void fetch(const struct packet *p) // outer headers, and the inner ones behind them
+{
+    for (unsigned line = 0; line < 3; line++)
+        __builtin_prefetch(p->data + line * CACHE_LINE, 1);
+}
+
 void node_receive_underlay(struct node *n, unsigned worker, struct packet **packets, unsigned count, uint64_t now)
 {
     struct context c = begin(n, worker, now);
     counter_add(&worker_of(&c)->counters.underlay_received, count);
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < MIN(count, AHEAD); i++)
+        fetch(packets[i]);
+    for (unsigned i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            fetch(packets[i + AHEAD]);
         receive_one(&c, packets[i]);
+    }
     finish(&c);
 }
 

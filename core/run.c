@@ -5,15 +5,19 @@
 #include "engine/geneve.h"
 #include "engine/hit_path.h"
 
+#define AHEAD 8u // packets whose memory is on its way
+
 struct next_pass {
     struct port *port;
     enum origin origin;
 };
 
 static const uint8_t dir_of[] = {
-    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN};
+    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN,
+    [FROM_SELF] = FLOW_IN};
 static const uint8_t realm_of[] = {
-    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE};
+    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE,
+    [FROM_SELF] = REALM_SELF};
 
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key)
 {
@@ -80,7 +84,7 @@ bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
 struct port *local_hop(struct node *n, const struct transposition *xp, enum origin *origin)
 {
     struct port *port = port_at(n, xp->dest);
-    *origin = xp->to == XP_TO_PORT ? FROM_VPC : FROM_OUTSIDE;
+    *origin = xp->to == XP_TO_PORT ? FROM_VPC : xp->to == XP_TO_SELF ? FROM_SELF : FROM_OUTSIDE;
     // The index may have gone to another port since: its MAC and VNI tell.
     bool other = port && *origin == FROM_VPC &&
                  (load_relaxed(&port->vni) != xp->vni || load_relaxed(&port->mac) != mac_word(&xp->dst_mac));
@@ -113,6 +117,7 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
     }
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
+    case XP_TO_SELF:
         next.port = local_hop(n, xp, &next.origin);
         if (next.port) {
             counter_add(&counters_of(c, port)->sent[dir], 1);
@@ -218,7 +223,7 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
         v = gateway_out(&policy->gateway, p, pp, &reason, NULL);
     else if (policy && origin == FROM_VPC)
         v = gateway_in(&policy->gateway, p, pp, &reason);
-    else if (policy) // addresses are external until NAT: the gateway layer of the walk judges them
+    else if (policy) // addresses are not the guest's until NAT: the gateway layer of the walk judges them
         v = pp->ip_version ? GATEWAY_PASS : GATEWAY_DROP;
     if (v == GATEWAY_PASS || v == GATEWAY_METADATA)
         return false;
@@ -337,6 +342,7 @@ static void run_on(struct context *c, struct next_pass next, struct packet *p, u
     for (; next.port; passes++) {
         uint8_t dir = dir_of[next.origin];
         struct port_counters *k = counters_of(c, next.port);
+        worker_of(c)->slow = true;
         counter_add(&k->received[dir], 1);
         counter_add(&k->received_bytes[dir], p->len);
         if (passes == MAX_PASSES) {
@@ -368,13 +374,21 @@ static bool fits(const struct port *port, const struct packet *p, const struct h
                                    : (uint32_t)(h->l4 - h->l3) + HIT_MAX_L4_HEADER + p->gso_size <= mtu;
 }
 
+static void fetch(const struct packet *p)
+{
+    __builtin_prefetch(p->data, 1);
+    __builtin_prefetch(p->data - CACHE_LINE, 1); // where the outer headers will be
+}
+
 // False: something about the packet wants the slow path, and nothing has been changed yet.
 static bool hit_fast(struct context *c, struct job *j)
 {
     struct node *n = c->n;
     struct port *port = j->port;
     struct packet *p = j->p;
-    uint32_t index = flow_table_lookup(n->flows, &j->key, j->hash);
+    uint32_t index = j->likely_entry;
+    if (unlikely(!flow_table_holds(n->flows, index, &j->key)))
+        index = flow_table_lookup(n->flows, &j->key, j->hash);
     if (unlikely(index == FLOW_NONE))
         return false;
     const struct flow_entry *e = flow_table_entry(n->flows, index);
@@ -398,15 +412,26 @@ static bool hit_fast(struct context *c, struct job *j)
 
 void run_jobs(struct context *c, unsigned count)
 {
-    struct job *jobs = worker_of(c)->jobs;
-    for (unsigned i = 0; i < count; i++)
+    struct worker *w = worker_of(c);
+    struct job *jobs = w->jobs;
+    for (unsigned i = 0; i < MIN(count, AHEAD); i++)
+        fetch(jobs[i].p);
+    for (unsigned i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            fetch(jobs[i + AHEAD].p);
         prepare(c, &jobs[i]);
+    }
     for (unsigned i = 0; i < count; i++)
         if (likely(jobs[i].canonical))
-            flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
-    for (unsigned i = 0; i < count; i++)
-        if (!jobs[i].canonical || !hit_fast(c, &jobs[i]))
-            run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+            jobs[i].likely_entry = flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
+    w->slow = false;
+    for (unsigned i = 0; i < count; i++) {
+        if (w->slow)
+            jobs[i].likely_entry = FLOW_NONE;
+        if (jobs[i].canonical && hit_fast(c, &jobs[i]))
+            continue;
+        run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+    }
 }
 
 void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)

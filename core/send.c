@@ -10,11 +10,9 @@ void packet_free(struct context *c, struct packet *p)
     c->n->platform.packet_free(c->n->platform.ctx, c->worker, p);
 }
 
-void capture(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p)
+void capture_frame(struct context *c, uint32_t port, unsigned point, enum drop reason, const struct packet *p)
 {
     struct node *n = c->n;
-    if (likely(!(load_relaxed(&n->capture_points) & point)))
-        return;
     uint32_t only = load_relaxed(&n->capture_port);
     if (only == 0 || only == port)
         n->platform.capture(n->platform.ctx, c->worker, port, point, reason, p);
@@ -45,6 +43,7 @@ static unsigned hand_over(struct context *c, struct group *g, enum drop *why)
     case XP_NOWHERE:
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
+    case XP_TO_SELF:
         break;
     }
     return 0;

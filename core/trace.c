@@ -13,6 +13,8 @@ struct tracing {
     struct packet *p;
     struct parsed pp;
     struct flow_key key;
+    struct conn_flow answers[MAX_PASSES]; // of the connections that the packet would have opened on its way
+    unsigned n_answers;
     struct trace *out;
 };
 
@@ -50,6 +52,7 @@ static void go_on(struct tracing *t, const struct transposition *xp)
         break;
     case XP_TO_PORT:
     case XP_TO_LOCAL_EXTERNAL:
+    case XP_TO_SELF:
         t->port = local_hop(t->c.n, xp, &t->origin);
         if (!t->port)
             end_at(t, "demux", DROP_UNKNOWN_PORT);
@@ -121,6 +124,20 @@ static bool verdict_of_flow(struct tracing *t, uint32_t entry, struct transposit
     return xp->to != XP_NOWHERE;
 }
 
+// A guest that speaks to itself from the port it speaks to meets the connection that it has just opened.
+static bool by_own_answer(struct tracing *t)
+{
+    for (unsigned i = 0; i < t->n_answers; i++) {
+        if (memcmp(&t->answers[i].key, &t->key, sizeof(t->key)) != 0)
+            continue;
+        struct text d = trace_add(&t->out->log, "flow-table", "pass");
+        text_add(&d, "as the answer of the connection it opened itself");
+        settle(t, &t->answers[i].xp, t->answers[i].mss, NULL);
+        return true;
+    }
+    return false;
+}
+
 // [port lock] False: the connection is over for this segment, which is judged as a first one.
 static bool by_connection(struct tracing *t)
 {
@@ -128,7 +145,7 @@ static bool by_connection(struct tracing *t)
     uint32_t entry = flow_table_find(n->flows, &t->key, flow_hash(n->secret, &t->key));
     struct transposition xp;
     if (entry == FLOW_NONE)
-        return false;
+        return by_own_answer(t);
     const struct flow_entry *e = flow_table_entry(n->flows, entry);
     const struct conn *k = conn_get(n->connections, e->owner);
     if (!conn_stands(k, t->port->index))
@@ -199,8 +216,13 @@ static void by_layers(struct tracing *t)
     if (w.took_snat)
         snat_undo(&t->port->snat, &w.binding, t->pp.protocol);
     t->port->snat.exhausted = exhausted;
+    bool taken = reason == DROP_NONE && !stateless && conn_keys_taken(t->c.n->connections, w.flow, t->c.now / 1000000);
+    if (reason == DROP_NONE && !stateless && !taken)
+        t->answers[t->n_answers++] = w.flow[!w.opener];
     if (reason != DROP_NONE)
         end(t, "dropped", reason);
+    else if (taken)
+        end_at(t, "flow-table", DROP_TUPLE_IN_USE);
     else
         settle(t, &w.flow[w.opener].xp, stateless ? 0 : w.flow[w.opener].mss, NULL);
 }
@@ -210,6 +232,8 @@ static void by_layers(struct tracing *t)
 static enum drop before_layers(struct tracing *t, const struct ip_addr *from)
 {
     struct node *n = t->c.n;
+    if (from && !ip_is_unspecified(from) && !vtep_good(&n->tables, t->port->vni, from, t->c.now))
+        return DROP_BAD_VTEP;
     if (load_relaxed(&t->port->paused))
         return DROP_PORT_PAUSED;
     enum drop reason = parse_frame(t->p, &t->pp);
@@ -219,8 +243,6 @@ static enum drop before_layers(struct tracing *t, const struct ip_addr *from)
         return DROP_SPOOF_MAC;
     if (t->pp.flags & PARSE_SOURCE_ROUTE)
         return DROP_SOURCE_ROUTE;
-    if (from && !ip_is_unspecified(from) && !vtep_good(&n->tables, t->port->vni, from, t->c.now))
-        return DROP_BAD_VTEP;
     return DROP_NONE;
 }
 

@@ -53,5 +53,8 @@ def show(value):
         value = sorted(value, key=str)
     if isinstance(value, (list, tuple)):
         return " ".join(show(v) for v in value) or "nothing"
-    return {None: "nothing", True: "yes", False: "no"}.get(value, str(value)) if not isinstance(value, int) or \
-        isinstance(value, bool) else str(value)
+    if value is None or value == {}:
+        return "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -141,12 +141,16 @@ static void record_free_later(void *table, uint64_t index)
 void conn_end(struct conn_table *t, uint32_t index, uint64_t *reason)
 {
     struct conn *c = &t->records[index];
+    for (unsigned dir = 0; dir < 2; dir++) // nobody has looked at them for long, and they lie apart
+        __builtin_prefetch(flow_table_entry(t->flows, c->entry[dir]));
     if (t->config.closed)
         t->config.closed(t->config.ctx, c, index);
     store_relaxed(&c->live, 0);
     c->check = 0;
     timer_wheel_stop(&t->ports[c->port].wheel, index);
     conn_list_remove(t, index);
+    for (unsigned dir = 0; dir < 2; dir++)
+        flow_table_prefetch_bucket(t->flows, flow_table_entry(t->flows, c->entry[dir])->hash_low);
     for (unsigned dir = 0; dir < 2; dir++) {
         if (c->entry[dir])
             flow_table_remove(t->flows, c->entry[dir]);
@@ -212,12 +216,15 @@ static void discard(struct conn_table *t, const struct making *m)
 
 static bool take_memory(struct conn_table *t, const struct conn_spec *spec, uint64_t now_ms, struct making *m)
 {
+    for (uint8_t dir = 0; dir < 2; dir++) {
+        m->hash[dir] = flow_hash(&t->secret, &spec->flow[dir].key);
+        flow_table_prefetch_bucket(t->flows, m->hash[dir]);
+    }
     if (!conn_record_alloc(t, &m->index))
         return false;
     for (uint8_t dir = 0; dir < 2; dir++) {
         if (!spec->flow[dir].key.ip_version)
             continue;
-        m->hash[dir] = flow_hash(&t->secret, &spec->flow[dir].key);
         m->entry[dir] = new_entry(t, spec, dir, m->index, now_ms);
         if (!m->entry[dir])
             return false;
@@ -225,21 +232,38 @@ static bool take_memory(struct conn_table *t, const struct conn_spec *spec, uint
     return true;
 }
 
-// A connection that is over may still hold one of the keys (TIME_WAIT); it makes room. A live one does not.
-static bool keys_free(struct conn_table *t, const struct conn_spec *spec, const struct making *m, uint64_t now_ms)
+// A connection that is over may still hold one of the keys (TIME_WAIT); it makes room. So does one that has no answers:
+// a stray echo reply must not be in the way of the echoes it would have answered. Any other does not.
+static bool makes_room(const struct conn_table *t, uint32_t index, uint64_t now_ms)
+{
+    const struct conn *c = &t->records[index];
+    return c->entry[!c->opener] == FLOW_NONE || conn_classify(t, c, now_ms) == CONN_CLOSED;
+}
+
+// Who has the key of that direction; 0: nobody.
+static uint32_t holder(const struct conn_table *t, const struct conn_flow *f)
+{
+    uint32_t found = f->key.ip_version ? flow_table_lookup(t->flows, &f->key, flow_hash(&t->secret, &f->key)) : FLOW_NONE;
+    return found ? flow_table_entry(t->flows, found)->owner : 0;
+}
+
+bool conn_keys_taken(const struct conn_table *t, const struct conn_flow flow[2], uint64_t now_ms)
 {
     for (unsigned dir = 0; dir < 2; dir++) {
-        if (!m->entry[dir])
-            continue;
-        uint32_t found = flow_table_lookup(t->flows, &spec->flow[dir].key, m->hash[dir]);
-        if (!found)
-            continue;
-        uint32_t owner = flow_table_entry(t->flows, found)->owner;
-        if (conn_classify(t, &t->records[owner], now_ms) != CONN_CLOSED)
-            return false;
-        conn_end(t, owner, &t->stats.closed);
+        uint32_t owner = holder(t, &flow[dir]);
+        if (owner && !makes_room(t, owner, now_ms))
+            return true;
     }
-    return true;
+    return false;
+}
+
+static void make_room(struct conn_table *t, const struct conn_flow flow[2])
+{
+    for (unsigned dir = 0; dir < 2; dir++) {
+        uint32_t owner = holder(t, &flow[dir]);
+        if (owner)
+            conn_end(t, owner, &t->stats.closed);
+    }
 }
 
 static void fill_record(struct conn *c, const struct conn_spec *spec, const struct making *m, uint64_t now_ms)
@@ -286,9 +310,12 @@ static enum drop make(struct conn_table *t, const struct conn_spec *spec, uint64
         discard(t, &m);
         return DROP_NO_MEMORY;
     }
-    if (!keys_free(t, spec, &m, now_ms) || !conn_quota_take(t, spec->port, now_ms)) {
+    bool taken = conn_keys_taken(t, spec->flow, now_ms);
+    if (!taken)
+        make_room(t, spec->flow);
+    if (taken || !conn_quota_take(t, spec->port, now_ms)) {
         discard(t, &m);
-        return DROP_FLOW_LIMIT;
+        return taken ? DROP_TUPLE_IN_USE : DROP_FLOW_LIMIT;
     }
     struct conn *c = &t->records[m.index];
     fill_record(c, spec, &m, now_ms);

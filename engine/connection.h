@@ -37,14 +37,22 @@ enum conn_class { // worst first; eviction takes from the front. A record's clas
     CONN_CLASSES
 };
 
-enum conn_nat { CONN_NAT_NONE = 0, CONN_NAT_FLOATING, CONN_NAT_SNAT, CONN_NAT_SERVICE, CONN_NAT_HAIRPIN };
+enum conn_nat { // new ones at the end: records outlive the process
+    CONN_NAT_NONE = 0,
+    CONN_NAT_FLOATING,
+    CONN_NAT_SNAT,
+    CONN_NAT_SERVICE,
+    CONN_NAT_HAIRPIN, // to the guest from itself by a virtual IP, which is `external`
+    CONN_NAT_VIP,     // external: the virtual IP. The target is in the opening direction's transposition
+    CONN_NAT_KINDS
+};
 
 struct conn_binding { // what translation the connection holds; never renewed by a re-walk
     struct ip_addr external; // the address that stands for the guest outside (SERVICE: the service-side address)
     uint16_t external_port;  // network order; ICMP: identifier; 0 where ports are not translated
     uint8_t kind;            // enum conn_nat
     uint8_t zero;
-    uint32_t slice;          // vpc/nat's own: index of the port slice the binding came from
+    uint32_t spare;
 };
 
 struct conn { // 128 bytes, plain data
@@ -139,16 +147,16 @@ static inline bool conn_stands(const struct conn *c, uint32_t port)
 }
 
 // [port lock] Makes the connection, evicting a worse one of the same port if need be. flow[opener] has a key.
-// DROP_NONE; DROP_FLOW_LIMIT: cap reached or table full and nothing may be evicted, or one of the keys belongs to a
-// live connection (look up first under the lock; one of class CONN_CLOSED is ended instead); DROP_NO_MEMORY.
+// DROP_NONE; DROP_FLOW_LIMIT: cap reached or table full and nothing may be evicted; DROP_TUPLE_IN_USE: one of the keys
+// belongs to a live connection (look up first under the lock; one of class CONN_CLOSED, or that has no answers, is ended
+// instead); DROP_NO_MEMORY.
 // FLOW_TRACK is set on both entries of a TCP connection, and on the reply's entry of any other.
 enum drop conn_open(struct conn_table *t, const struct conn_spec *spec, uint64_t now_ms, uint32_t *index);
+// [port lock] Would conn_open say DROP_TUPLE_IN_USE?
+bool conn_keys_taken(const struct conn_table *t, const struct conn_flow flow[2], uint64_t now_ms);
 
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);
-
-// [port lock] An adopted connection's binding has another number with the NAT of this process.
-void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice);
 
 // [port lock] Follows a packet whose entry says FLOW_TRACK, or a TCP segment with SYN, FIN or RST (s; NULL for other
 // protocols; side and sent are filled in here). Updates last_seen, state, FLOW_TRACK of both entries, class and timer;

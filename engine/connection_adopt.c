@@ -6,7 +6,7 @@
 #include "engine/parse.h"
 
 #define MAGIC 0x4e65726575734343ull
-#define LAYOUT 1u // change it with any of the structs below
+#define LAYOUT 2u // change it with any of the structs below
 
 struct conn_header {
     uint64_t magic;
@@ -122,7 +122,7 @@ static bool entry_sound(const struct conn_table *t, const struct conn *c, uint32
 static bool record_sound(const struct conn_table *t, const struct conn *c, uint32_t index)
 {
     return c->live == 1 && c->port != 0 && c->port < t->config.max_ports && c->opener <= 1 && c->strict <= 1 &&
-           c->replied <= 1 && c->nat.kind <= CONN_NAT_HAIRPIN && c->tcp.state < TCP_STATE_COUNT &&
+           c->replied <= 1 && c->nat.kind < CONN_NAT_KINDS && c->tcp.state < TCP_STATE_COUNT &&
            (c->tcp.state == TCP_STATE_NONE || c->protocol == IPPROTO_TCP4) && entry_sound(t, c, index, 0) &&
            entry_sound(t, c, index, 1) && c->check == (conn_check_body(t, c) ^ conn_check_state(t, c));
 }

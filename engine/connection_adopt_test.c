@@ -163,7 +163,7 @@ static void test_one_zone_lost(void **state)
 }
 
 // What was adopted must be what was there: same key, same rewrite, same binding. And the table must work.
-static void check_adopted(struct kit *k, const struct conn *records, const struct flow_entry *entries)
+static void check_adopted(struct kit *k, const struct conn *records, const struct flow_slot *slots)
 {
     kit_check(k);
     for (uint32_t i = 0; (i = conn_next(k->t, 0, i)) != 0;) {
@@ -175,7 +175,7 @@ static void check_adopted(struct kit *k, const struct conn *records, const struc
         assert_int_equal(c->protocol, records[i].protocol);
         assert_int_equal(c->tcp.state, records[i].tcp.state);
         for (unsigned dir = 0; dir < 2; dir++)
-            assert_memory_equal(flow_table_entry(conn_table_flows(k->t), c->entry[dir]), &entries[c->entry[dir]],
+            assert_memory_equal(flow_table_entry(conn_table_flows(k->t), c->entry[dir]), &slots[c->entry[dir]].entry,
                                 sizeof(struct flow_entry));
     }
     for (uint32_t port = 1; port < 4; port++)
@@ -203,7 +203,7 @@ static struct image take_image(struct kit *k)
     m.memory[0] = zone(k, "connections", &m.bytes[0]);
     m.memory[1] = zone(k, "flows", &m.bytes[1]);
     m.used[0] = k->t->fresh_record * sizeof(struct conn);
-    m.used[1] = (2 * FLOWS + 1) * sizeof(struct flow_entry);
+    m.used[1] = (2 * FLOWS + 1) * sizeof(struct flow_slot);
     for (unsigned i = 0; i < 2; i++) {
         m.copy[i] = malloc(m.bytes[i]);
         memcpy(m.copy[i], m.memory[i], m.bytes[i]);
@@ -237,7 +237,7 @@ static void test_each_byte(void **state)
             assert_non_null(k->t);
             // One record at most is lost, or the header was hit and all are.
             assert_true(k->adopted >= whole - 1 || (k->adopted == 0 && z == 0 && at < sizeof(struct conn)));
-            check_adopted(k, (struct conn *)m.copy[0], (struct flow_entry *)m.copy[1]);
+            check_adopted(k, (struct conn *)m.copy[0], (struct flow_slot *)m.copy[1]);
         }
     }
     drop_image(&m);
@@ -246,6 +246,7 @@ static void test_each_byte(void **state)
 
 static void corrupt(struct image *m)
 {
+    static const size_t unit[2] = {sizeof(struct conn), sizeof(struct flow_slot)};
     unsigned hits = 1 + (unsigned)random() % 200;
     while (hits--) {
         unsigned z = random() % 2;
@@ -260,8 +261,8 @@ static void corrupt(struct image *m)
             m->memory[z][at] = (uint8_t)random() % 4;
             break;
         case 2: // a record or an entry in another's place
-            at = at / 128 * 128;
-            memcpy(m->memory[z] + at, m->copy[z] + (size_t)random() % (m->used[z] / 128) * 128, 128);
+            at = at / unit[z] * unit[z];
+            memcpy(m->memory[z] + at, m->copy[z] + (size_t)random() % (m->used[z] / unit[z]) * unit[z], unit[z]);
             break;
         default:
             m->memory[z][at] = 0xff;
@@ -282,7 +283,7 @@ static void test_random_damage(void **state)
         k->t = kit_table(k);
         assert_non_null(k->t);
         adopted += k->adopted;
-        check_adopted(k, (struct conn *)m.copy[0], (struct flow_entry *)m.copy[1]);
+        check_adopted(k, (struct conn *)m.copy[0], (struct flow_slot *)m.copy[1]);
     }
     assert_true(adopted > 1500); // the sound ones did come through
     drop_image(&m);

@@ -37,6 +37,18 @@ void conn_list_remove(struct conn_table *t, uint32_t index)
         list->last = c->prev;
 }
 
+// The list's head will be the next to go, and has not been touched for long; so has who comes after it.
+static void fetch_next(const struct conn_table *t, const struct conn_list *list)
+{
+    const struct conn *c = &t->records[list->first];
+    __builtin_prefetch(&t->records[c->next]);
+    __builtin_prefetch(&t->records[c->next].nat);
+    for (unsigned dir = 0; list->first && dir < 2; dir++) {
+        __builtin_prefetch(flow_table_entry(t->flows, c->entry[dir]));
+        __builtin_prefetch(flow_table_hot(t->flows, c->entry[dir]));
+    }
+}
+
 bool conn_evict(struct conn_table *t, uint32_t port, uint64_t now_ms)
 {
     unsigned looks = 0;
@@ -46,6 +58,7 @@ bool conn_evict(struct conn_table *t, uint32_t port, uint64_t now_ms)
             enum conn_class now = conn_classify(t, &t->records[index], now_ms);
             if (now != CONN_ACTIVE && (unsigned)now <= class_) {
                 conn_end(t, index, &t->stats.evicted[now]);
+                fetch_next(t, &t->ports[port].lists[class_]);
                 return true;
             }
             if (looks++ == LOOKS)

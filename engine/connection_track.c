@@ -137,10 +137,3 @@ enum drop conn_update(struct conn_table *t, uint32_t index, const struct conn_fl
     c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
     return DROP_NONE;
 }
-
-void conn_set_slice(struct conn_table *t, uint32_t index, uint32_t slice)
-{
-    struct conn *c = &t->records[index];
-    c->nat.slice = slice;
-    c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
-}

@@ -66,6 +66,9 @@
     X(NAT_REVOKED, "nat-revoked", "the connection's external address is no longer the port's") \
     X(NAT_UNSUPPORTED, "nat-unsupported", "protocol without ports cannot share an address") \
     X(NO_NAT_STATE, "no-nat-state", "inbound to a shared external address without a connection") \
+    X(VIP_NO_TARGET, "vip-no-target", "the virtual IP has no target that takes new connections") \
+    X(VIP_TARGET_GONE, "vip-target-gone", "the connection's virtual IP or target is down or was removed") \
+    X(VIP_OUTSIDE, "vip-outside", "the virtual IP's target is not inside the VPC") \
     /* overlay */ \
     X(NO_MAPPING, "no-mapping", "no mapping for the destination in this VPC") \
     X(UNKNOWN_PORT, "unknown-port", "no port here with that VNI and MAC") \
@@ -84,6 +87,7 @@
     X(NEXT_HOP_FAILED, "next-hop-failed", "next hop is unreachable") \
     /* limits and life cycle */ \
     X(FLOW_LIMIT, "flow-limit", "the port's connection limit is reached") \
+    X(TUPLE_IN_USE, "tuple-in-use", "another connection of the port has the same addresses and ports on the guest's side") \
     X(NO_MEMORY, "no-memory", "an allocation failed") \
     X(PORT_PAUSED, "port-paused", "the port is paused") \
     X(PORT_FULL, "port-full", "the guest's receive queue is full") \

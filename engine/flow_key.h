@@ -12,7 +12,7 @@
 enum flow_dir { FLOW_OUT = 0, FLOW_IN = 1 }; // from the guest; to the guest
 
 // Where a packet to the guest came from. In the key, so that a packet from outside can never look like a peer's.
-enum flow_realm { REALM_VPC = 0, REALM_OUTSIDE, REALM_SERVICE };
+enum flow_realm { REALM_VPC = 0, REALM_OUTSIDE, REALM_SERVICE, REALM_SELF };
 
 struct flow_key { // no padding: hashed and compared as bytes. Fields as they stand in the packet
     struct ip_addr src, dst;

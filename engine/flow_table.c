@@ -22,9 +22,8 @@ _Static_assert(sizeof(struct flow_line) == CACHE_LINE, "one cache line");
 
 struct flow_table {
     const struct env *env;
-    struct flow_entry *entries; // [capacity + 1]
-    struct flow_hot *hot;       // [capacity + 1]
-    struct flow_line *lines;    // [buckets + overflow]
+    struct flow_slot *slots; // [capacity + 1]
+    struct flow_line *lines; // [buckets + overflow]
     uint32_t capacity, buckets, n_lines;
     bool adopting; // former entries wait for their owner; no readers yet
 
@@ -78,6 +77,16 @@ static bool key_equal(const void *a, const void *b)
     return differ == 0;
 }
 
+static void clear_hot(struct flow_hot *hot)
+{
+    store_relaxed(&hot->packets, 0);
+    store_relaxed(&hot->bytes, 0);
+    store_relaxed(&hot->generation, 0);
+    store_relaxed(&hot->dependency_version, 0);
+    store_relaxed(&hot->last_seen, 0);
+    store_relaxed(&hot->flags, 0);
+}
+
 struct flow_table *flow_table_create(const struct env *env, uint32_t capacity, bool keep, bool *kept)
 {
     *kept = false;
@@ -92,13 +101,14 @@ struct flow_table *flow_table_create(const struct env *env, uint32_t capacity, b
     // At a load of half about 2 % of the buckets hold more than SLOTS entries; an eighth leaves room for lines in
     // grace.
     t->n_lines = t->buckets + t->buckets / 8 + 64;
-    t->entries = env->zone(env->ctx, "flows", (capacity + 1ull) * sizeof(struct flow_entry), keep, kept);
-    t->hot = env->zone(env->ctx, "flow-hot", (capacity + 1ull) * sizeof(struct flow_hot), false, NULL);
+    t->slots = env->zone(env->ctx, "flows", (capacity + 1ull) * sizeof(struct flow_slot), keep, kept);
     t->lines = env->zone(env->ctx, "flow-lines", (size_t)t->n_lines * sizeof(struct flow_line), false, NULL);
-    if (!t->entries || !t->hot || !t->lines) {
+    if (!t->slots || !t->lines) {
         env->free(env->ctx, t);
         return NULL;
     }
+    for (uint32_t index = 1; *kept && index <= capacity; index++)
+        clear_hot(&t->slots[index].hot); // they spoke of the former process
     t->adopting = *kept;
     t->fresh_entry = *kept ? capacity + 1 : 1;
     t->fresh_line = t->buckets;
@@ -113,12 +123,12 @@ void flow_table_destroy(struct flow_table *t)
 
 struct flow_entry *flow_table_entry(const struct flow_table *t, uint32_t index)
 {
-    return &t->entries[index];
+    return &t->slots[index].entry;
 }
 
 struct flow_hot *flow_table_hot(const struct flow_table *t, uint32_t index)
 {
-    return &t->hot[index];
+    return &t->slots[index].hot;
 }
 
 uint32_t flow_table_capacity(const struct flow_table *t)
@@ -136,18 +146,24 @@ void flow_table_prefetch_bucket(const struct flow_table *t, uint64_t hash)
     __builtin_prefetch(&t->lines[bucket_of(t, (uint32_t)hash)]);
 }
 
-void flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash)
+uint32_t flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash)
 {
     const struct flow_line *line = &t->lines[bucket_of(t, (uint32_t)hash)];
     uint64_t match = match_line(line, tag_of((uint32_t)hash));
     if (!match) {
         __builtin_prefetch(&t->lines[load_relaxed(&line->next)]);
-        return;
+        return FLOW_NONE;
     }
-    uint32_t index = load_relaxed(&line->entry[first_slot(match)]);
-    __builtin_prefetch(&t->entries[index]);
-    __builtin_prefetch(&t->entries[index].xp);
-    __builtin_prefetch(&t->hot[index], 1);
+    uint32_t index = load_acquire(&line->entry[first_slot(match)]);
+    __builtin_prefetch(&t->slots[index].entry);
+    __builtin_prefetch(&t->slots[index].entry.xp);
+    __builtin_prefetch(&t->slots[index].hot, 1);
+    return index;
+}
+
+bool flow_table_holds(const struct flow_table *t, uint32_t index, const void *key48)
+{
+    return index != FLOW_NONE && key_equal(t->slots[index].entry.key, key48);
 }
 
 uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64_t hash)
@@ -158,7 +174,7 @@ uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64
         const struct flow_line *line = &t->lines[number];
         for (uint64_t match = match_line(line, tag); match; match &= match - 1) {
             uint32_t index = load_acquire(&line->entry[first_slot(match)]);
-            if (index != FLOW_NONE && key_equal(t->entries[index].key, key48))
+            if (index != FLOW_NONE && key_equal(t->slots[index].entry.key, key48))
                 return index;
         }
         number = load_acquire(&line->next);
@@ -168,29 +184,19 @@ uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64
 
 // ---- Free lists
 
-static void clear_hot(struct flow_hot *hot)
-{
-    store_relaxed(&hot->packets, 0);
-    store_relaxed(&hot->bytes, 0);
-    store_relaxed(&hot->generation, 0);
-    store_relaxed(&hot->dependency_version, 0);
-    store_relaxed(&hot->last_seen, 0);
-    store_relaxed(&hot->flags, 0);
-}
-
 uint32_t flow_table_entry_alloc(struct flow_table *t)
 {
     const struct env *env = t->env;
     env->lock(env->ctx, FLOW_LOCK_ENTRIES);
     uint32_t index = t->free_entry;
     if (index)
-        t->free_entry = load_relaxed(&t->hot[index].last_seen);
+        t->free_entry = load_relaxed(&t->slots[index].hot.last_seen);
     else if (t->fresh_entry <= t->capacity)
         index = t->fresh_entry++;
     env->unlock(env->ctx, FLOW_LOCK_ENTRIES);
     if (index) {
-        memset(&t->entries[index], 0, sizeof(struct flow_entry));
-        clear_hot(&t->hot[index]);
+        memset(&t->slots[index].entry, 0, sizeof(struct flow_entry));
+        clear_hot(&t->slots[index].hot);
     }
     return index;
 }
@@ -198,11 +204,11 @@ uint32_t flow_table_entry_alloc(struct flow_table *t)
 void flow_table_entry_discard(struct flow_table *t, uint32_t index)
 {
     const struct env *env = t->env;
-    t->entries[index].owner = 0;
+    t->slots[index].entry.owner = 0;
     if (t->adopting)
         return; // flow_table_adopt_done collects it
     env->lock(env->ctx, FLOW_LOCK_ENTRIES);
-    store_relaxed(&t->hot[index].last_seen, t->free_entry);
+    store_relaxed(&t->slots[index].hot.last_seen, t->free_entry);
     t->free_entry = index;
     env->unlock(env->ctx, FLOW_LOCK_ENTRIES);
 }
@@ -285,7 +291,7 @@ static bool find_place(struct flow_table *t, uint32_t bucket, uint32_t index, st
 
 static bool insert_locked(struct flow_table *t, uint32_t bucket, uint32_t index)
 {
-    const struct flow_entry *entry = &t->entries[index];
+    const struct flow_entry *entry = &t->slots[index].entry;
     struct flow_line *line = &t->lines[bucket], *free_in = NULL;
     unsigned free_slot = 0;
     for (;;) {
@@ -294,8 +300,8 @@ static bool insert_locked(struct flow_table *t, uint32_t bucket, uint32_t index)
             if (other == FLOW_NONE && !free_in) {
                 free_in = line;
                 free_slot = slot;
-            } else if (other != FLOW_NONE && t->entries[other].hash_low == entry->hash_low &&
-                       key_equal(t->entries[other].key, entry->key)) {
+            } else if (other != FLOW_NONE && t->slots[other].entry.hash_low == entry->hash_low &&
+                       key_equal(t->slots[other].entry.key, entry->key)) {
                 return false;
             }
         }
@@ -319,7 +325,7 @@ static bool insert_locked(struct flow_table *t, uint32_t bucket, uint32_t index)
 bool flow_table_insert(struct flow_table *t, uint32_t index, uint64_t hash)
 {
     uint32_t bucket = bucket_of(t, (uint32_t)hash);
-    t->entries[index].hash_low = (uint32_t)hash;
+    t->slots[index].entry.hash_low = (uint32_t)hash;
     unsigned id = stripe_lock(t, bucket);
     bool done = insert_locked(t, bucket, index);
     t->env->unlock(t->env->ctx, id);
@@ -332,7 +338,7 @@ void flow_table_replace(struct flow_table *t, uint32_t old, uint32_t index, uint
 {
     uint32_t bucket = bucket_of(t, (uint32_t)hash);
     struct place p;
-    t->entries[index].hash_low = (uint32_t)hash;
+    t->slots[index].entry.hash_low = (uint32_t)hash;
     unsigned id = stripe_lock(t, bucket);
     bool found = find_place(t, bucket, old, &p);
     if (found)
@@ -354,7 +360,7 @@ static bool line_empty(const struct flow_line *line)
 void flow_table_remove(struct flow_table *t, uint32_t index)
 {
     const struct env *env = t->env;
-    uint32_t bucket = bucket_of(t, t->entries[index].hash_low);
+    uint32_t bucket = bucket_of(t, t->slots[index].entry.hash_low);
     struct place p;
     unsigned id = stripe_lock(t, bucket);
     bool found = find_place(t, bucket, index, &p), emptied = false;
@@ -387,11 +393,11 @@ void flow_table_adopt_done(struct flow_table *t)
     t->adopting = false;
     for (uint32_t number = 0; number < t->fresh_line; number++) {
         for (unsigned slot = 0; slot < SLOTS; slot++)
-            t->hot[t->lines[number].entry[slot]].flags |= FLAG_PUBLISHED;
+            t->slots[t->lines[number].entry[slot]].hot.flags |= FLAG_PUBLISHED;
     }
     for (uint32_t index = t->capacity; index > 0; index--) {
-        if (t->hot[index].flags & FLAG_PUBLISHED)
-            t->hot[index].flags &= ~FLAG_PUBLISHED;
+        if (t->slots[index].hot.flags & FLAG_PUBLISHED)
+            t->slots[index].hot.flags &= ~FLAG_PUBLISHED;
         else
             flow_table_entry_discard(t, index);
     }

@@ -3,8 +3,9 @@
 //
 // It knows keys only as 48 bytes and a 64-bit keyed hash. One bucket is one cache line of tags and indexes;
 // full buckets chain to overflow lines from a preallocated pool, which keyed hashing keeps rare.
-// Readers take no lock and write nothing but a flow's hot part, which lies in an array of its own. A published entry's key and transposition
-// never change: an update publishes a new entry and frees the old one after a grace period (env->defer).
+// Readers take no lock and write nothing but a flow's hot part, which lies on a line of its own behind the entry. A
+// published entry's key and transposition never change: an update publishes a new entry and frees the old one after
+// a grace period (env->defer).
 //
 // Threads: lookup on any worker. insert, replace, remove under the table's own striped locks: env locks 128..193.
 // Memory: all at create. Full means NULL from flow_table_entry_alloc; who is evicted is the owner's choice.
@@ -46,14 +47,20 @@ struct flow_hot { // written on hits by any worker: relaxed atomics only
 };
 _Static_assert(sizeof(struct flow_hot) == 32, "half a cache line");
 
+// Three lines in a row: with many flows the walk of the page tables costs more than the lines, and this takes one.
+struct flow_slot {
+    struct flow_entry entry;
+    CACHE_ALIGNED struct flow_hot hot;
+};
+
 enum flow_entry_flags {
     FLOW_TRACK = 1 << 0, // every packet goes through the owner's state (TCP not established, no reply yet)
 };
 
 struct flow_table;
 
-// capacity: entries (two per connection). The entries live in the zone "flows" with `keep`; buckets and hot
-// parts do not. *kept says that former entries are there: all unpublished, for the owner to insert again or discard
+// capacity: entries (two per connection). Entries live in the zone "flows" with `keep`; buckets do not, and hot parts are
+// cleared. *kept says that former entries are there: all unpublished, for the owner to insert again or discard
 // (flow_table_adopt_done puts the rest on the free list). NULL when memory is short.
 struct flow_table *flow_table_create(const struct env *env, uint32_t capacity, bool keep, bool *kept);
 void flow_table_adopt_done(struct flow_table *t);
@@ -65,8 +72,11 @@ uint32_t flow_table_capacity(const struct flow_table *t);
 uint32_t flow_table_count(const struct flow_table *t); // published entries
 
 // Prefetches; then the lookup. FLOW_NONE when absent. The result stays valid until the caller's next quiescent state.
+// prefetch_entry returns the entry it fetched, FLOW_NONE if none: mostly the one, which flow_table_holds tells for less
+// than a lookup costs. It does not tell whether the entry has been unpublished since.
 void flow_table_prefetch_bucket(const struct flow_table *t, uint64_t hash);
-void flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash);
+uint32_t flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash);
+bool flow_table_holds(const struct flow_table *t, uint32_t index, const void *key48);
 uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64_t hash);
 // The same for a thread that has no quiescent states: under the bucket's lock. The caller holds what keeps the owner from
 // removing the entry afterwards (vpc: the port's lock).

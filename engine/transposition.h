@@ -37,6 +37,7 @@ enum transposition_to {
     XP_TO_EXTERNAL,       // dest: external link index; this node is the edge
     XP_TO_LOCAL_EXTERNAL, // dest: port index; enters that port from outside (hairpin between external addresses)
     XP_TO_SERVICE,        // dest: unused; the node's metadata service
+    XP_TO_SELF,           // dest: the port's own index; enters its inbound side (hairpin of a virtual IP)
 };
 
 struct transposition {

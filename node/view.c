@@ -178,6 +178,9 @@ static void describe_destination(struct daemon *d, const struct transposition *x
     case XP_TO_EXTERNAL:
         snprintf(out, size, "external link %u", xp->dest);
         break;
+    case XP_TO_SELF:
+        snprintf(out, size, "itself");
+        break;
     case XP_TO_SERVICE:
         snprintf(out, size, "metadata service");
         break;
@@ -232,6 +235,7 @@ static json_t *view_binding(const struct conn_binding *nat)
     static const char *const kinds[] = {
         [CONN_NAT_NONE] = "none",       [CONN_NAT_FLOATING] = "floating", [CONN_NAT_SNAT] = "snat",
         [CONN_NAT_SERVICE] = "service", [CONN_NAT_HAIRPIN] = "hairpin",
+        [CONN_NAT_VIP] = "vip",
     };
     if (nat->kind == CONN_NAT_NONE)
         return json_null();

@@ -55,6 +55,20 @@ static void copy_gateway(struct arena *a, struct blueprint_gateway *g)
     g->metadata.document = copy_text(a, g->metadata.document);
 }
 
+static void copy_vips(struct arena *a, const struct blueprint_vip **vips, uint32_t n)
+{
+    const struct blueprint_vip *from = *vips;
+    struct blueprint_vip *to = (struct blueprint_vip *)copy(a, from, (size_t)n * sizeof(*from));
+    for (uint32_t i = 0; i < n; i++) {
+        struct blueprint_vip v = from[i];
+        v.id = copy_text(a, v.id);
+        COPY_ARRAY(a, v.targets, v.n_targets);
+        if (to)
+            to[i] = v;
+    }
+    *vips = to;
+}
+
 static struct blueprint *copy_all(struct arena *a, const struct blueprint *from)
 {
     struct blueprint b = *from;
@@ -71,6 +85,7 @@ static struct blueprint *copy_all(struct arena *a, const struct blueprint *from)
     COPY_ARRAY(a, b.routes, b.n_routes);
     COPY_ARRAY(a, b.nat.floating, b.nat.n_floating);
     COPY_ARRAY(a, b.nat.snat, b.nat.n_snat);
+    copy_vips(a, &b.lb, b.n_lb);
     if (to)
         *to = b;
     return to;

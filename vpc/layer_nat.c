@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MPL-2.0
 // NAT: floating IPs (1:1) and SNAT with port slices. The binding is taken once, by the opening packet, on the
-// guest's node; edges translate nothing.
+// guest's node; edges translate nothing. Virtual IPs: layer_nat_vip.c.
 #include "vpc/walk.h"
 
 static void set_src(struct walk *w, const struct ip_addr *a)
@@ -103,12 +103,17 @@ static bool binding_stands(const struct walk *w)
 static enum drop nat_out(struct walk *w)
 {
     if (w->reply) { // of a connection from outside: the guest's address becomes the external one again
-        if (walk_from_outside(w))
+        if (w->binding.kind == CONN_NAT_VIP)
+            vip_reply(w);
+        else if (w->binding.kind == CONN_NAT_HAIRPIN)
+            walk_to_self(w);
+        else if (walk_from_outside(w))
             set_src(w, &w->binding.external);
         return DROP_NONE;
     }
-    bool outward = w->target->kind == BLUEPRINT_TARGET_EXTERNAL || w->target->kind == BLUEPRINT_TARGET_NAT;
-    if (!outward) {
+    if (w->binding.kind == CONN_NAT_VIP || (!w->rewalk && walk_to_vip(w)))
+        return vip_out(w);
+    if (!walk_leads_outside(w)) {
         if (w->rewalk && w->binding.kind != CONN_NAT_NONE)
             return DROP_NAT_REVOKED;
         return DROP_NONE;
@@ -132,16 +137,26 @@ static enum drop nat_out(struct walk *w)
 static enum drop nat_in(struct walk *w)
 {
     if (w->reply) {
-        if (w->binding.kind == CONN_NAT_NONE)
+        if (w->binding.kind == CONN_NAT_VIP)
+            vip_reply(w);
+        if (w->binding.kind == CONN_NAT_NONE || w->binding.kind == CONN_NAT_VIP)
             return DROP_NONE;
         set_dst(w, &w->key.src);
         if (w->binding.kind == CONN_NAT_SNAT)
             set_dst_port(w, w->key.sport);
         return DROP_NONE;
     }
+    if (w->key.realm == REALM_SELF) { // what came round by a virtual IP: answers go round too
+        if (!vip_has_address(&w->policy->vips, &w->now.src))
+            return w->rewalk ? DROP_VIP_TARGET_GONE : DROP_LOOP;
+        w->binding = (struct conn_binding){.kind = CONN_NAT_HAIRPIN, .external = w->now.src};
+        return DROP_NONE;
+    }
     if (!walk_from_outside(w))
         return DROP_NONE;
     const struct blueprint_floating *f = find_floating(w->policy, &w->now.dst);
+    if (!f && (w->rewalk ? w->binding.kind == CONN_NAT_VIP : walk_to_vip(w)))
+        return vip_in(w);
     if (!f) {
         walk_note(w, "nat", "drop");
         return w->rewalk ? DROP_NAT_REVOKED : DROP_NO_NAT_STATE;

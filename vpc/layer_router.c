@@ -4,9 +4,9 @@
 #include "vpc/walk.h"
 
 static const char *const target_words[] = {
-    [BLUEPRINT_TARGET_LOCAL] = "local",       [BLUEPRINT_TARGET_IP] = "next hop ",
-    [BLUEPRINT_TARGET_PORT] = "next hop ",    [BLUEPRINT_TARGET_EXTERNAL] = "internet gateway",
-    [BLUEPRINT_TARGET_NAT] = "NAT gateway",   [BLUEPRINT_TARGET_PEERING] = "peering with VNI ",
+    [BLUEPRINT_TARGET_LOCAL] = "local",         [BLUEPRINT_TARGET_IP] = "next hop ",
+    [BLUEPRINT_TARGET_PORT] = "next hop ",      [BLUEPRINT_TARGET_EXTERNAL] = "internet gateway",
+    [BLUEPRINT_TARGET_NAT] = "NAT gateway",     [BLUEPRINT_TARGET_PEERING] = "peering with VNI ",
     [BLUEPRINT_TARGET_BLACKHOLE] = "blackhole",
 };
 
@@ -31,13 +31,9 @@ static void note_route(struct walk *w, const struct blueprint_route *r, const ch
 // The answer to a packet that came from outside goes back outside, whatever the routes say by now.
 static const struct blueprint_target outside_target = {.kind = BLUEPRINT_TARGET_EXTERNAL};
 
-static enum drop router_out(struct walk *w)
+enum drop walk_route(struct walk *w)
 {
-    if (w->reply && walk_from_outside(w)) {
-        w->target = &outside_target;
-        hop(w);
-        return DROP_NONE;
-    }
+    w->xp.flags &= (uint16_t) ~(XP_DEC_TTL | XP_SRC_MAC); // of the way that was found before
     uint32_t found = lpm_lookup(w->policy->routes, &w->now.dst);
     if (found == LPM_NONE) {
         struct text t = walk_note(w, "router", "drop");
@@ -52,10 +48,21 @@ static enum drop router_out(struct walk *w)
         return DROP_BLACKHOLE;
     }
     note_route(w, r, "pass");
-    w->same_subnet = r->target.kind == BLUEPRINT_TARGET_LOCAL && policy_same_subnet(w->policy, &w->now.src, &w->now.dst);
+    w->same_subnet =
+        r->target.kind == BLUEPRINT_TARGET_LOCAL && policy_same_subnet(w->policy, &w->now.src, &w->now.dst);
     if (!w->same_subnet)
         hop(w);
     return DROP_NONE;
+}
+
+static enum drop router_out(struct walk *w)
+{
+    if (w->reply && walk_from_outside(w)) {
+        w->target = &outside_target;
+        hop(w);
+        return DROP_NONE;
+    }
+    return walk_route(w);
 }
 
 static enum drop router_in(struct walk *w)

@@ -3,11 +3,13 @@
 // belong to the connection.
 #include "vpc/walk.h"
 
-// Is the remote end inside the VPC? Outbound that is what the route says.
+// Is the remote end inside the VPC? Outbound that is what the route says; a virtual IP's targets always are.
 static bool remote_in_vpc(const struct walk *w)
 {
     if (w->dir == FLOW_IN)
         return !walk_from_outside(w);
+    if (walk_to_vip(w))
+        return true;
     uint32_t route = lpm_lookup(w->policy->routes, &w->now.dst);
     if (route == LPM_NONE)
         return false;

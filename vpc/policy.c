@@ -124,7 +124,7 @@ static bool compile(struct vpc_tables *t, struct policy *p)
            compile_rules(t, p, &p->firewall[FLOW_IN], f->rules, f->n_rules, BLUEPRINT_IN, f->default_in_allow) &&
            compile_rules(t, p, &p->posture[FLOW_OUT], b->posture.out, b->posture.n_out, BLUEPRINT_BOTH, true) &&
            compile_rules(t, p, &p->posture[FLOW_IN], b->posture.in, b->posture.n_in, BLUEPRINT_BOTH, true) &&
-           compile_routes(t, p);
+           compile_routes(t, p) && vips_build(t->env, &p->vips, b);
 }
 
 struct policy *policy_build(struct vpc_tables *t, const struct blueprint *b, struct policy_error *error)
@@ -161,6 +161,7 @@ void policy_free(struct vpc_tables *t, struct policy *p)
     for (uint32_t i = 0; i < p->n_sets; i++)
         address_set_release(t, p->sets[i]);
     lpm_free(t->env, p->routes);
+    vips_free(t->env, &p->vips);
     put(t, p->sets);
     put(t, p->blueprint);
     put(t, p);

@@ -8,6 +8,7 @@
 #include "engine/rule_table.h"
 #include "vpc/gateway/gateway.h"
 #include "vpc/tables.h"
+#include "vpc/vip.h"
 
 #define POLICY_POINTER 96
 #define POLICY_TEXT 160
@@ -31,6 +32,7 @@ struct policy {
     struct blueprint *blueprint; // own copy
     struct gateway gateway;
     struct policy_rules firewall[2], posture[2]; // by enum flow_dir
+    struct vips vips;
     struct lpm *routes; // value: index into blueprint->routes
     uint32_t *sets;     // address set slots in use, counted
     uint32_t n_sets;

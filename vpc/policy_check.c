@@ -18,11 +18,6 @@ bool policy_refuse(struct policy_error *error, const char *array, long index, co
     return false;
 }
 
-static bool unicast(const struct ip_addr *a)
-{
-    return !ip_is_unspecified(a) && !ip_is_multicast(a) && !ip_is_v4_broadcast(a);
-}
-
 static bool mac_ok(const struct mac_addr *m)
 {
     static const struct mac_addr zero;
@@ -52,7 +47,7 @@ static bool check_addresses(const struct blueprint *b, struct policy_error *e)
         return policy_refuse(e, "/l2/addresses", -1, "", "a port needs an address");
     for (uint32_t i = 0; i < b->l2.n_addresses; i++) {
         const struct ip_addr *a = &b->l2.addresses[i];
-        if (!unicast(a) || ip_is_link_local(a))
+        if (!policy_unicast(a) || ip_is_link_local(a))
             return policy_refuse(e, "/l2/addresses", i, "", "not an address a port can have");
         for (uint32_t j = 0; j < i; j++)
             if (ip_equal(a, &b->l2.addresses[j]))
@@ -66,9 +61,9 @@ static bool check_addresses(const struct blueprint *b, struct policy_error *e)
 static bool check_gateway(const struct blueprint *b, struct policy_error *e)
 {
     const struct blueprint_gateway *g = &b->gateway;
-    if (g->has_v4 && (!ip_is_v4(&g->v4) || !unicast(&g->v4)))
+    if (g->has_v4 && (!ip_is_v4(&g->v4) || !policy_unicast(&g->v4)))
         return policy_refuse(e, "/gateway/v4", -1, "", "not a unicast IPv4 address");
-    if (g->has_v6 && (ip_is_v4(&g->v6) || !unicast(&g->v6)))
+    if (g->has_v6 && (ip_is_v4(&g->v6) || !policy_unicast(&g->v6)))
         return policy_refuse(e, "/gateway/v6", -1, "", "not a unicast IPv6 address");
     for (uint32_t i = 0; i < g->dhcp4.n_dns; i++)
         if (!ip_is_v4(&g->dhcp4.dns[i]))
@@ -145,52 +140,11 @@ static bool check_routes(const struct blueprint *b, struct policy_error *e)
     return true;
 }
 
-static bool check_floating(const struct blueprint *b, struct policy_error *e)
-{
-    for (uint32_t i = 0; i < b->nat.n_floating; i++) {
-        const struct blueprint_floating *f = &b->nat.floating[i];
-        if (!unicast(&f->external))
-            return policy_refuse(e, "/nat/floating", i, "/external", "not a unicast address");
-        if (ip_is_v4(&f->external) != ip_is_v4(&f->internal))
-            return policy_refuse(e, "/nat/floating", i, "/internal", "the two addresses are of different families");
-        bool owned = false;
-        for (uint32_t k = 0; k < b->l2.n_addresses; k++)
-            owned |= ip_equal(&f->internal, &b->l2.addresses[k]);
-        if (!owned)
-            return policy_refuse(e, "/nat/floating", i, "/internal", "not one of the port's addresses");
-        for (uint32_t k = 0; k < i; k++)
-            if (ip_equal(&f->external, &b->nat.floating[k].external))
-                return policy_refuse(e, "/nat/floating", i, "/external", "the address is listed twice");
-    }
-    return true;
-}
-
-static bool check_snat(const struct blueprint *b, struct policy_error *e)
-{
-    for (uint32_t i = 0; i < b->nat.n_snat; i++) {
-        const struct blueprint_snat *s = &b->nat.snat[i];
-        if (!unicast(&s->address))
-            return policy_refuse(e, "/nat/snat", i, "/address", "not a unicast address");
-        if (s->ports.first == 0 || s->ports.first > s->ports.last)
-            return policy_refuse(e, "/nat/snat", i, "/ports", "a slice is 1-65535 at most and not empty");
-        for (uint32_t k = 0; k < i; k++) {
-            const struct blueprint_snat *o = &b->nat.snat[k];
-            if (ip_equal(&s->address, &o->address) && s->ports.first <= o->ports.last &&
-                o->ports.first <= s->ports.last)
-                return policy_refuse(e, "/nat/snat", i, "/ports", "overlaps another slice of the same address");
-        }
-        for (uint32_t k = 0; k < b->nat.n_floating; k++)
-            if (ip_equal(&s->address, &b->nat.floating[k].external))
-                return policy_refuse(e, "/nat/snat", i, "/address", "the address is a floating IP too");
-    }
-    return true;
-}
-
 bool policy_check(const struct blueprint *b, struct policy_error *e)
 {
     return check_identity(b, e) && check_addresses(b, e) && check_gateway(b, e) &&
            check_rules("/firewall/rules", b->firewall.rules, b->firewall.n_rules, e) &&
            check_rules("/posture/out", b->posture.out, b->posture.n_out, e) &&
            check_rules("/posture/in", b->posture.in, b->posture.n_in, e) && check_routes(b, e) &&
-           check_floating(b, e) && check_snat(b, e);
+           policy_check_nat(b, e);
 }

@@ -7,6 +7,8 @@
 #include "vpc/policy.h"
 
 bool policy_check(const struct blueprint *b, struct policy_error *error);
+bool policy_check_nat(const struct blueprint *b, struct policy_error *error); // policy_check_nat.c
+bool policy_unicast(const struct ip_addr *a);
 // Fills *error; always false. index < 0: no array element; field may be "".
 bool policy_refuse(struct policy_error *error, const char *array, long index, const char *field, const char *why);
 

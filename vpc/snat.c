@@ -87,49 +87,6 @@ void snat_discard(const struct env *env, struct snat_slice *fresh[SNAT_SLICES])
     }
 }
 
-static bool empty(const struct snat_slice *s)
-{
-    return s->used[SNAT_TCP] == s->rest_count && s->used[SNAT_UDP] == 0 && s->used[SNAT_ICMP] == 0;
-}
-
-void snat_commit(struct snat *s, const struct blueprint_nat *nat, struct snat_slice *fresh[SNAT_SLICES])
-{
-    struct snat_slice *gone[SNAT_SLICES] = {0};
-    for (unsigned i = 0; i < SNAT_SLICES; i++) {
-        if (!s->slice[i])
-            continue;
-        s->slice[i]->live = false;
-        for (uint32_t k = 0; k < nat->n_snat; k++)
-            s->slice[i]->live |= same_slice(s->slice[i], &nat->snat[k]);
-        if (!s->slice[i]->live && empty(s->slice[i])) {
-            gone[i] = s->slice[i];
-            s->slice[i] = NULL;
-        }
-    }
-    // Slices that still hold connections may leave too few places; the policy's limit (SNAT_SLICES) is per port.
-    for (unsigned i = 0, k = 0; i < SNAT_SLICES && k < SNAT_SLICES && fresh[k]; i++) {
-        if (s->slice[i])
-            continue;
-        s->slice[i] = fresh[k];
-        s->slice[i]->live = true;
-        fresh[k++] = NULL;
-    }
-    for (unsigned i = 0, k = 0; i < SNAT_SLICES; i++) {
-        while (k < SNAT_SLICES && fresh[k])
-            k++;
-        if (gone[i] && k < SNAT_SLICES)
-            fresh[k] = gone[i];
-    }
-}
-
-void snat_fini(const struct env *env, struct snat *s)
-{
-    for (unsigned i = 0; i < SNAT_SLICES; i++) {
-        free_slice(env, s->slice[i]);
-        s->slice[i] = NULL;
-    }
-}
-
 static void set_taken(struct snat_slice *s, unsigned p, uint32_t at)
 {
     s->taken[p][at / 64] |= 1ull << (at % 64);
@@ -140,6 +97,105 @@ static void clear_taken(struct snat_slice *s, unsigned p, uint32_t at)
 {
     s->taken[p][at / 64] &= ~(1ull << (at % 64));
     s->used[p]--;
+}
+
+static bool is_taken(const struct snat_slice *s, unsigned p, uint32_t at)
+{
+    return s->taken[p][at / 64] >> (at % 64) & 1;
+}
+
+static void rest(struct snat_slice *s, uint16_t port, uint32_t freed_ms)
+{
+    uint32_t tail = (s->rest_head + s->rest_count++) % slice_size(s);
+    s->resting[tail] = (struct snat_rest){freed_ms, port, 0};
+}
+
+static bool empty(const struct snat_slice *s)
+{
+    return s->used[SNAT_TCP] == s->rest_count && s->used[SNAT_UDP] == 0 && s->used[SNAT_ICMP] == 0;
+}
+
+// A slice that grew or shrank is another slice: the ports that both have, taken or resting, go over to the new one.
+static void hand_over(struct snat_slice *from, struct snat_slice *to)
+{
+    uint32_t first = MAX(from->first, to->first), last = MIN(from->last, to->last);
+    if (from == to || !ip_equal(&from->address, &to->address) || first > last)
+        return;
+    for (uint32_t n = from->rest_count; n; n--) { // once around the ring, in its order
+        struct snat_rest r = from->resting[from->rest_head];
+        from->rest_head = (from->rest_head + 1) % slice_size(from);
+        from->rest_count--;
+        bool goes = r.port >= first && r.port <= last;
+        rest(goes ? to : from, r.port, r.freed_ms);
+    }
+    for (unsigned p = 0; p < SNAT_PROTOCOLS; p++) {
+        for (uint32_t port = first; port <= last; port++) {
+            if (!is_taken(from, p, port - from->first))
+                continue;
+            clear_taken(from, p, port - from->first);
+            if (!is_taken(to, p, port - to->first))
+                set_taken(to, p, port - to->first);
+        }
+    }
+}
+
+// Slices that the policy does not have go when no connection holds a port of theirs. Returns how many `gone` has now.
+static unsigned take_out(struct snat *s, struct snat_slice *gone[SNAT_SLICES], unsigned n)
+{
+    for (unsigned i = 0; i < SNAT_SLICES && n < SNAT_SLICES; i++) {
+        if (!s->slice[i] || s->slice[i]->live || !empty(s->slice[i]))
+            continue;
+        gone[n++] = s->slice[i];
+        s->slice[i] = NULL;
+    }
+    return n;
+}
+
+static void hand_over_to_live(struct snat *s, struct snat_slice *from)
+{
+    for (unsigned i = 0; from && !from->live && i < SNAT_SLICES; i++)
+        if (s->slice[i] && s->slice[i]->live)
+            hand_over(from, s->slice[i]);
+}
+
+void snat_commit(struct snat *s, const struct blueprint_nat *nat, struct snat_slice *fresh[SNAT_SLICES])
+{
+    struct snat_slice *gone[SNAT_SLICES];
+    for (unsigned i = 0; i < SNAT_SLICES; i++) {
+        if (!s->slice[i])
+            continue;
+        s->slice[i]->live = false;
+        for (uint32_t k = 0; k < nat->n_snat; k++)
+            s->slice[i]->live |= same_slice(s->slice[i], &nat->snat[k]);
+    }
+    unsigned n_gone = take_out(s, gone, 0), unplaced = 0;
+    // Slices that still hold connections may leave too few places; the policy's limit (SNAT_SLICES) is per port.
+    for (unsigned i = 0, k = 0; i < SNAT_SLICES && k < SNAT_SLICES && fresh[k]; i++) {
+        if (s->slice[i])
+            continue;
+        s->slice[i] = fresh[k];
+        s->slice[i]->live = true;
+        fresh[k++] = NULL;
+    }
+    for (unsigned i = 0; i < SNAT_SLICES; i++) {
+        hand_over_to_live(s, s->slice[i]);
+        if (i < n_gone)
+            hand_over_to_live(s, gone[i]);
+        unplaced += fresh[i] != NULL;
+    }
+    if (!unplaced)
+        n_gone = take_out(s, gone, n_gone);
+    for (unsigned k = 0; k < SNAT_SLICES && n_gone; k++)
+        if (!fresh[k])
+            fresh[k] = gone[--n_gone];
+}
+
+void snat_fini(const struct env *env, struct snat *s)
+{
+    for (unsigned i = 0; i < SNAT_SLICES; i++) {
+        free_slice(env, s->slice[i]);
+        s->slice[i] = NULL;
+    }
 }
 
 // Workers' clocks are a little apart: a port may have been freed by one that is ahead of the asking one.
@@ -208,7 +264,7 @@ enum drop snat_take(struct snat *s, const struct blueprint_nat *nat, const struc
         if (at >= size)
             continue;
         set_taken(slice, (unsigned)p, at);
-        *out = (struct conn_binding){.external = slice->address, .kind = CONN_NAT_SNAT, .slice = number};
+        *out = (struct conn_binding){.external = slice->address, .kind = CONN_NAT_SNAT};
         store_be16(&out->external_port, (uint16_t)(slice->first + at));
         return DROP_NONE;
     }
@@ -217,25 +273,20 @@ enum drop snat_take(struct snat *s, const struct blueprint_nat *nat, const struc
     return any ? DROP_SNAT_EXHAUSTED : DROP_NO_EXTERNAL_IP;
 }
 
-static bool covers(const struct snat_slice *slice, const struct conn_binding *b)
-{
-    uint16_t port = load_be16(&b->external_port);
-    return slice && ip_equal(&slice->address, &b->external) && port >= slice->first && port <= slice->last;
-}
-
-// The slice that a binding came from, dead or alive, and the place in it.
+// The slice that has the binding's port: the policy's rather than one that waits for its end.
 static struct snat_slice *holder(const struct snat *s, const struct conn_binding *b, uint32_t *at)
 {
-    struct snat_slice *slice = b->slice >= 1 && b->slice <= SNAT_SLICES ? s->slice[b->slice - 1] : NULL;
-    if (!covers(slice, b))
-        return NULL;
-    *at = (uint32_t)load_be16(&b->external_port) - slice->first;
-    return slice;
-}
-
-static bool is_taken(const struct snat_slice *s, unsigned p, uint32_t at)
-{
-    return s->taken[p][at / 64] >> (at % 64) & 1;
+    uint16_t port = load_be16(&b->external_port);
+    struct snat_slice *found = NULL;
+    for (unsigned i = 0; i < SNAT_SLICES; i++) {
+        struct snat_slice *slice = s->slice[i];
+        if (slice && ip_equal(&slice->address, &b->external) && port >= slice->first && port <= slice->last &&
+            (!found || slice->live))
+            found = slice;
+    }
+    if (found)
+        *at = (uint32_t)port - found->first;
+    return found;
 }
 
 void snat_undo(struct snat *s, const struct conn_binding *b, uint8_t protocol)
@@ -254,25 +305,19 @@ void snat_release(struct snat *s, const struct conn_binding *b, uint8_t protocol
     struct snat_slice *slice = holder(s, b, &at);
     if (p < 0 || !slice || !is_taken(slice, (unsigned)p, at))
         return;
-    if (p != SNAT_TCP) {
+    if (p == SNAT_TCP)
+        rest(slice, (uint16_t)(slice->first + at), now_ms);
+    else
         clear_taken(slice, (unsigned)p, at);
-        return;
-    }
-    uint32_t tail = (slice->rest_head + slice->rest_count++) % slice_size(slice);
-    slice->resting[tail] = (struct snat_rest){now_ms, (uint16_t)(slice->first + at), 0};
 }
 
-bool snat_claim(struct snat *s, struct conn_binding *b, uint8_t protocol)
+bool snat_claim(struct snat *s, const struct conn_binding *b, uint8_t protocol)
 {
-    uint32_t at = 0;
+    uint32_t at;
     int p = snat_protocol(protocol);
-    for (b->slice = 1; b->slice <= SNAT_SLICES && !covers(s->slice[b->slice - 1], b); b->slice++)
-        ;
     struct snat_slice *slice = holder(s, b, &at);
-    if (p < 0 || !slice || is_taken(slice, (unsigned)p, at)) {
-        b->slice = 0; // the end of this connection must not free the port of the one that has it
+    if (p < 0 || !slice || is_taken(slice, (unsigned)p, at))
         return false;
-    }
     set_taken(slice, (unsigned)p, at);
     return true;
 }

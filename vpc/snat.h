@@ -3,8 +3,9 @@
 // slice, one per protocol; a freed TCP port rests for the quarantine before it serves again, so that late
 // segments of the old connection never meet a new one.
 //
-// State belongs to the port, not to its policy: it outlives blueprints. Threads: under the port's connection lock,
-// except snat_prepare and snat_discard (control thread).
+// State belongs to the port, not to its policy: it outlives blueprints, and a port that some slice of the address had
+// before a change and has after it is the same port, taken or resting. Threads: under the port's connection lock, except
+// snat_prepare and snat_discard (control thread).
 #ifndef NEREUS_VPC_SNAT_H
 #define NEREUS_VPC_SNAT_H
 
@@ -53,9 +54,8 @@ enum drop snat_take(struct snat *s, const struct blueprint_nat *nat, const struc
 void snat_undo(struct snat *s, const struct conn_binding *b, uint8_t protocol);
 // [port lock] The connection ended.
 void snat_release(struct snat *s, const struct conn_binding *b, uint8_t protocol, uint32_t now_ms);
-// [port lock] A connection from a former process holds this binding; its slice number is set anew.
-// false: no such slice, or taken.
-bool snat_claim(struct snat *s, struct conn_binding *b, uint8_t protocol);
+// [port lock] A connection from a former process holds this binding. false: no such slice, or taken by another.
+bool snat_claim(struct snat *s, const struct conn_binding *b, uint8_t protocol);
 // [port lock] Is the binding still the policy's?
 bool snat_valid(const struct snat *s, const struct conn_binding *b);
 

@@ -43,9 +43,19 @@ static void keep(struct walk *w, enum flow_dir dir, const struct flow_key *key)
 
 static uint8_t answer_realm(const struct walk *w, enum flow_dir dir)
 {
-    if (dir == FLOW_OUT || w->binding.kind == CONN_NAT_NONE)
+    if (dir == FLOW_OUT)
         return REALM_VPC;
-    return w->binding.kind == CONN_NAT_SERVICE ? REALM_SERVICE : REALM_OUTSIDE;
+    switch ((enum conn_nat)w->binding.kind) {
+    case CONN_NAT_NONE:
+        break;
+    case CONN_NAT_VIP:
+        return w->flow[FLOW_OUT].xp.to == XP_TO_SELF ? REALM_SELF : REALM_VPC;
+    case CONN_NAT_SERVICE:
+        return REALM_SERVICE;
+    default:
+        return REALM_OUTSIDE;
+    }
+    return REALM_VPC;
 }
 
 enum drop walk_flow(struct walk *w)

@@ -30,6 +30,13 @@ struct walk_env {
     // Number of the external link that carries this external address.
     uint32_t (*external_link)(void *ctx, const struct ip_addr *external);
     uint64_t (*random)(void *ctx);
+    // [port lock] Does a connection of this port have the key already?
+    bool (*key_taken)(void *ctx, const struct flow_key *key);
+};
+
+struct vip_binding { // of a connection to a virtual IP, besides its conn_binding; network order
+    struct ip_addr target;
+    uint16_t target_port, client_port; // client_port: the guest's own unless the target knows it from another flow
 };
 
 struct walk {
@@ -39,7 +46,7 @@ struct walk {
     struct snat *snat; // the port's
     uint32_t port;     // index
     uint8_t opener;    // enum flow_dir of the opening packet
-    bool rewalk;       // `binding` is held by a live connection
+    bool rewalk;       // `binding` (and `vip`) are held by a live connection
     bool skip_rules;   // re-walk of an established connection under `established: keep`
     uint32_t now_ms;
     struct flow_key key; // the opening packet as it came; key.realm says from where
@@ -47,6 +54,7 @@ struct walk {
 
     // Out.
     struct conn_binding binding;
+    struct vip_binding vip; // with binding.kind CONN_NAT_VIP
     struct conn_flow flow[2]; // by enum flow_dir
     uint32_t rule, posture_rule;
     bool answer_reject; // the deciding rule says reject
@@ -76,6 +84,19 @@ struct layer {
     enum drop (*in)(struct walk *w);
 };
 extern const struct layer layer_gateway, layer_posture, layer_firewall, layer_router, layer_nat, layer_overlay;
+
+// [layer_router.c] Looks up the way again after nat changed the destination.
+enum drop walk_route(struct walk *w);
+// [layer_nat_vip.c] Virtual IPs. Is the opening packet one for a virtual IP?
+bool walk_to_vip(const struct walk *w);
+enum drop vip_out(struct walk *w);     // opened by the guest
+enum drop vip_in(struct walk *w);      // opened from outside
+void vip_reply(struct walk *w);        // the answer, either way: the virtual IP again
+void walk_to_self(struct walk *w);     // the packet turns round to the port's inbound side
+static inline bool walk_leads_outside(const struct walk *w)
+{
+    return w->target->kind == BLUEPRINT_TARGET_EXTERNAL || w->target->kind == BLUEPRINT_TARGET_NAT;
+}
 
 // The opening packet came from an external link, not from the VPC.
 static inline bool walk_from_outside(const struct walk *w)

@@ -185,6 +185,33 @@ NAT = struct(
     Field("floating", listed(object_of(FLOATING), 64), []),
     Field("snat", listed(object_of(SNAT), 64), []))
 
+TARGET_STATE = enum(
+    "blueprint_vip_target_state", "BLUEPRINT_VIP_TARGET_",
+    ("active", "takes new connections"),
+    ("draining", "keeps its connections, takes no new ones"),
+    ("down", "its connections end with their next packet"))
+
+VIP_TARGET = struct(
+    "blueprint_vip_target", "One that serves a virtual IP.",
+    Field("address", ip(form="UNICAST")),
+    Field("port", u16(), 0, "0 or absent: the one the client used"),
+    Field("weight", u16(1, 256), 1, "share of new connections"),
+    Field("state", choice(TARGET_STATE), "active"))
+
+VIP = struct(
+    "blueprint_vip", "A virtual IP: the client's node chooses a target for each connection.",
+    Field("id", string(63, "WORD", 1), doc="unique in the list"),
+    Field("address", ip(form="UNICAST")),
+    Field("protocol", protocol, PROTOCOL_ANY, "0..255 or PROTOCOL_ANY"),
+    Field("port", u16(), 0, "0: all. Only tcp, udp, sctp"),
+    Field("scheduler", flag("maglev", "hash"), "maglev", c="hash"),
+    Field("affinity", flag("none", "client-ip"), "none", "client-ip: one client address, one target",
+          c="client_affinity"),
+    Field("external", boolean, False,
+          "serves connections from outside too; its targets are then the port's own addresses"),
+    Field("targets", listed(object_of(VIP_TARGET), 128), []),
+    label="virtual IP")
+
 RATE = "rate limits"
 QOS = struct(
     "blueprint_qos", "Rate limits: none in this version, so each is 0.",
@@ -212,8 +239,7 @@ BLUEPRINT = struct(
     Field("firewall", object_of(FIREWALL), {}),
     Field("routes", listed(object_of(ROUTE), 1 << 20), []),
     Field("nat", object_of(NAT), {}),
-    Field("lb", listed(json_object, 1024), [], "load balancers: none in this version",
-          store=False, unsupported="load balancers"),
+    Field("lb", listed(object_of(VIP), 1024), [], "virtual IPs that this port's connections are translated for"),
     Field("qos", object_of(QOS), {}, store=False),
     Field("limits", object_of(LIMITS), {}),
     check="check_blueprint")
@@ -223,5 +249,5 @@ HEADER = Header(
     "Blueprint: one complete document per port, nothing referred to by name.",
     [PIPELINE, VPC, DEVICE_KIND, DEVICE, DIRECTION, ALLOWED, L2, DHCP_ROUTE, DHCP4, DHCP6, RA, METADATA, GATEWAY,
      ACTION, ICMP, REMOTE_KIND, REMOTE, RULE, FIREWALL, POSTURE, TARGET_KIND, TARGET, ROUTE, FLOATING, SNAT, NAT,
-     QOS, LIMITS, BLUEPRINT],
+     TARGET_STATE, VIP_TARGET, VIP, QOS, LIMITS, BLUEPRINT],
     resources={"blueprint": BLUEPRINT})

@@ -240,6 +240,7 @@ void check_blueprint(struct loader *l, const void *value, const struct path *pat
     check_routes(l, b);
     check_floating(l, b, &nat);
     check_snat(l, b, &nat);
+    check_load_balancers(l, b);
     if (b->limits.flows_min > b->limits.flows_max)
         api_fail(l, &flows_min, "conflict", "%u is above flows_max, %u", b->limits.flows_min, b->limits.flows_max);
 }

@@ -124,6 +124,7 @@ const char *json_type_name(const json_t *json);          // "a string"
 
 // What the tables name as `check` (check.c).
 void check_blueprint(struct loader *l, const void *value, const struct path *path);
+void check_load_balancers(struct loader *l, const struct blueprint *b); // part of check_blueprint (check_lb.c)
 void check_edge_set(struct loader *l, const void *value, const struct path *path);
 void check_external(struct loader *l, const void *value, const struct path *path);
 void check_trace(struct loader *l, const void *value, const struct path *path);

@@ -187,23 +187,12 @@ static unsigned port_deliver(void *ctx, unsigned worker, uint32_t port, struct p
     return take(f, FAKE_DELIVER, port, NULL, &f->deliver_budget, packets, n);
 }
 
-static const struct ip_addr *tunnel_node(struct fake *f, uint32_t tunnel)
-{
-    for (unsigned i = f->n_calls; i > 0; i--)
-        if (f->calls[i - 1].kind == FAKE_TUNNEL_OPEN && f->calls[i - 1].where == tunnel)
-            return &f->calls[i - 1].node;
-    return NULL;
-}
-
 static unsigned underlay_transmit(void *ctx, unsigned worker, uint32_t tunnel, struct packet **packets, unsigned n,
                                   enum drop *why)
 {
     struct fake *f = ctx;
     *why = f->underlay_reason;
-    struct ip_addr node = {0};
-    const struct ip_addr *known = tunnel_node(f, tunnel);
-    if (known)
-        node = *known;
+    struct ip_addr node = tunnel < f->n_tunnels ? f->tunnels[tunnel] : (struct ip_addr){0};
     return take(f, FAKE_UNDERLAY, tunnel, &node, &f->underlay_budget, packets, n);
 }
 
@@ -237,7 +226,15 @@ static void port_detach(void *ctx, uint32_t port)
 
 static void tunnel_open(void *ctx, uint32_t tunnel, const struct ip_addr *node)
 {
-    record(ctx, FAKE_TUNNEL_OPEN, tunnel)->node = *node;
+    struct fake *f = ctx;
+    record(f, FAKE_TUNNEL_OPEN, tunnel)->node = *node;
+    if (tunnel >= f->n_tunnels) {
+        f->tunnels = realloc(f->tunnels, (tunnel + 1) * sizeof(*f->tunnels));
+        assert(f->tunnels);
+        memset(f->tunnels + f->n_tunnels, 0, (tunnel + 1 - f->n_tunnels) * sizeof(*f->tunnels));
+        f->n_tunnels = tunnel + 1;
+    }
+    f->tunnels[tunnel] = *node;
 }
 
 static void tunnel_close(void *ctx, uint32_t tunnel)
@@ -259,8 +256,7 @@ static void event(void *ctx, const char *kind, uint32_t port, const char *text)
     record(ctx, FAKE_EVENT, port);
 }
 
-static void capture(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason,
-                    const struct packet *p)
+static void capture(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason, const struct packet *p)
 {
     struct fake *f = ctx;
     record_packet(f, FAKE_CAPTURE, port, p);
@@ -360,6 +356,7 @@ void fake_destroy(struct fake *f)
     for (unsigned i = 0; i < f->n_calls; i++)
         free(f->calls[i].frame);
     free(f->calls);
+    free(f->tunnels);
     free_zones(f, true);
     free(f);
 }

@@ -42,6 +42,9 @@ struct fake {
     struct fake_call *calls;
     unsigned n_calls, capacity, next; // next: first call that no test has looked at
 
+    struct ip_addr *tunnels; // [n_tunnels] by number: the node last opened
+    uint32_t n_tunnels;
+
     // Faults: how many more packets each way takes before it refuses; -1 = all.
     long deliver_budget, underlay_budget;
     enum drop underlay_reason;

@@ -39,27 +39,36 @@ static bool chance(struct play *p, uint32_t percent)
 }
 
 static const struct end ends[] = {
-    {MAC_OF(3), "10.0.0.3", "fd00::3"},           {MAC_OF(4), "10.0.0.4", "fd00::4"},
-    {MAC_OF(5), "10.0.0.5", "fd00::5"},           {MAC_OF(6), "10.0.0.6", "fd00::6"}, // never mapped
-    {MAC_OF(9), "10.0.9.9", "fd00:0:0:9::9"},     {MAC_OF(1), "10.0.0.1", "fd00::1"},
-    {MAC_OF(1), "169.254.169.254", "fd00:ec2::254"}, {MAC_OF(1), "203.0.113.9", "2001:db8:9::9"},
-    {MAC_OF(1), "198.51.100.3", "2001:db8:e::3"}, {MAC_OF(1), "198.51.100.2", "2001:db8:e::2"},
-    {MAC_OF(1), "198.51.100.4", "2001:db8:e::4"}, {MAC_OF(1), "100.64.0.1", "fd00:ec2:0:1::1"},
+    {MAC_OF(3), "10.0.0.3", "fd00::3"},
+    {MAC_OF(4), "10.0.0.4", "fd00::4"},
+    {MAC_OF(5), "10.0.0.5", "fd00::5"},
+    {MAC_OF(6), "10.0.0.6", "fd00::6"}, // never mapped
+    {MAC_OF(9), "10.0.9.9", "fd00:0:0:9::9"},
+    {MAC_OF(1), "10.0.0.1", "fd00::1"},
+    {MAC_OF(1), "169.254.169.254", "fd00:ec2::254"},
+    {MAC_OF(1), "203.0.113.9", "2001:db8:9::9"},
+    {MAC_OF(1), "198.51.100.3", "2001:db8:e::3"},
+    {MAC_OF(1), "198.51.100.2", "2001:db8:e::2"},
+    {MAC_OF(1), "198.51.100.4", "2001:db8:e::4"},
+    {MAC_OF(1), "100.64.0.1", "fd00:ec2:0:1::1"},
     {MAC_OF(1), "224.0.0.1", "ff02::1"},
 };
 enum { ENDS = ARRAY_LEN(ends) };
 
 static struct frame any_packet(struct play *p, struct end src, struct end dst)
 {
-    static const uint8_t flags[] = {TCP_SYN, TCP_SYN | TCP_ACK, TCP_ACK, TCP_ACK, TCP_ACK | TCP_FIN, TCP_RST, TCP_RST | TCP_ACK};
+    static const uint8_t flags[] = {TCP_SYN,           TCP_SYN | TCP_ACK, TCP_ACK,          TCP_ACK,
+                                    TCP_ACK | TCP_FIN, TCP_RST,           TCP_RST | TCP_ACK};
     int family = chance(p, 50) ? 4 : 6;
-    uint16_t sport = (uint16_t)(chance(p, 70) ? 1000 + below(p, 4) : 80), dport = (uint16_t)(chance(p, 70) ? 80 : 1000 + below(p, 4));
+    uint16_t sport = (uint16_t)(chance(p, 70) ? 1000 + below(p, 4) : 80),
+             dport = (uint16_t)(chance(p, 70) ? 80 : 1000 + below(p, 4));
     uint32_t payload = chance(p, 90) ? below(p, 300) : below(p, 1600);
     switch (below(p, 8)) {
     case 0:
     case 1:
     case 2:
-        return tcp(family, src, sport, dst, dport, flags[below(p, ARRAY_LEN(flags))], below(p, 4) * 100, below(p, 4) * 100, payload);
+        return tcp(family, src, sport, dst, dport, flags[below(p, ARRAY_LEN(flags))], below(p, 4) * 100,
+                   below(p, 4) * 100, payload);
     case 3:
     case 4:
         return udp(family, src, sport, dst, dport, payload);
@@ -367,8 +376,8 @@ static bool is_question(const struct fake_call *c)
 {
     if (c->kind != FAKE_EXTERNAL || c->len < 42)
         return false;
-    return load_be16(c->frame + 12) == ETHERTYPE_ARP ||
-           (c->len > 54 && load_be16(c->frame + 12) == ETHERTYPE_IPV6 && c->frame[20] == IPPROTO_ICMP6 && c->frame[54] == 135);
+    return load_be16(c->frame + 12) == ETHERTYPE_ARP || (c->len > 54 && load_be16(c->frame + 12) == ETHERTYPE_IPV6 &&
+                                                         c->frame[20] == IPPROTO_ICMP6 && c->frame[54] == 135);
 }
 
 static bool same_place(const struct fake_call *a, const struct fake_call *b)
@@ -485,21 +494,24 @@ static void t82_trace(void **state)
             if (!p->there[who])
                 continue;
             bool out = chance(p, 50);
-            struct frame f = out ? from_guest(p, who) : damaged(p, any_packet(p, ends[below(p, ENDS)], ends[who == 1 ? 2 : 0]));
+            struct frame f =
+                out ? from_guest(p, who) : damaged(p, any_packet(p, ends[below(p, ENDS)], ends[who == 1 ? 2 : 0]));
             struct trace t;
             struct node_error e;
             struct port_counters had, now;
             enum drop reason;
             struct ip_addr any = {0};
             p->f->fail_after = -1;
-            assert_true(node_trace(p->f->node, p->port[who], out ? FLOW_OUT : FLOW_IN, &any, f.bytes, f.len, p->f->now, &t, &e));
+            assert_true(node_trace(p->f->node, p->port[who], out ? FLOW_OUT : FLOW_IN, &any, f.bytes, f.len, p->f->now,
+                                   &t, &e));
             had = all_ports(p->f);
             if (out) {
                 fake_guest(p->f, p->port[who], f.bytes, f.len);
             } else {
                 if (f.len < 14)
                     continue;
-                frame_set_mac(&f, who == 1 ? (struct mac_addr)MAC_OF(5) : GUEST_MAC, (struct mac_addr){{2, 0, 0, 0, 0, 4}});
+                frame_set_mac(&f, who == 1 ? (struct mac_addr)MAC_OF(5) : GUEST_MAC,
+                              (struct mac_addr){{2, 0, 0, 0, 0, 4}});
                 struct frame g = in_geneve(&f, who == 2 ? 200 : 100, NODE_B, NODE_A);
                 fake_underlay(p->f, g.bytes, g.len);
             }
@@ -509,15 +521,16 @@ static void t82_trace(void **state)
             if (now.received[dir] == had.received[dir])
                 continue; // node B is a stranger in this VPC by now
             const char *verdict = became(&had, &now, &reason);
-            // To its own external address, from and to one port number, a packet meets the connection it has just opened:
-            // a trace opens none.
+            // To its own external address, from and to one port number, a packet meets the connection it has just
+            // opened: a trace opens none.
             bool itself = t.xp.to == XP_TO_LOCAL_EXTERNAL && t.xp.dest == p->port[who];
             if (itself || momentary(reason))
                 continue;
             compared++;
             const char *said = strcmp(t.verdict, "delivered") == 0 ? "sent" : t.verdict;
             if (strcmp(said, verdict) != 0 || t.reason != reason)
-                fail_msg("trace says %s %s, the packet was %s %s", t.verdict, drop_name(t.reason), verdict, drop_name(reason));
+                fail_msg("trace says %s %s, the packet was %s %s", t.verdict, drop_name(t.reason), verdict,
+                         drop_name(reason));
         }
         fake_destroy(p->f);
     }
@@ -544,7 +557,8 @@ static void t81_looking(void **state)
         unsigned who = below(p, 3);
         bool out = chance(p, 50);
         struct frame f = out ? from_guest(p, who) : damaged(p, any_packet(p, ends[below(p, ENDS)], ends[0]));
-        assert_true(node_trace(p->f->node, p->port[who], out ? FLOW_OUT : FLOW_IN, &NODE_B, f.bytes, f.len, p->f->now, &t, &e));
+        assert_true(
+            node_trace(p->f->node, p->port[who], out ? FLOW_OUT : FLOW_IN, &NODE_B, f.bytes, f.len, p->f->now, &t, &e));
     }
     for (unsigned i = 0; i < 3; i++) {
         struct node_error e;

@@ -126,8 +126,8 @@ static void t26_ports(void **state)
     static const struct {
         uint16_t port;
         bool passes;
-    } some[] = {{21, false}, {22, true}, {23, false}, {79, false}, {80, true}, {85, true}, {90, true},
-                {91, false}, {65534, false}, {65535, true}, {0, false}};
+    } some[] = {{21, false}, {22, true},  {23, false},    {79, false},   {80, true}, {85, true},
+                {90, true},  {91, false}, {65534, false}, {65535, true}, {0, false}};
     for (int family = 4; family <= 6; family += 2)
         for (unsigned i = 0; i < ARRAY_LEN(some); i++)
             assert_int_equal(tcp_passes(l, family, some[i].port), some[i].passes);
@@ -369,8 +369,9 @@ static void t31_revalidate(void **state)
                 forget_counters(l->a);
                 send_data(l, family, next);
                 expect_drop(l->a, l->g, next, DROP_REVALIDATE_DENY);
-                expect_counters(l->a, l->g, next == COUNT_OUT ? "out received=1 misses=1 revalidate-deny=1"
-                                                              : "in received=1 misses=1 revalidate-deny=1");
+                expect_counters(l->a, l->g,
+                                next == COUNT_OUT ? "out received=1 misses=1 revalidate-deny=1"
+                                                  : "in received=1 misses=1 revalidate-deny=1");
                 assert_int_equal(flows(l->a, l->g), 0);
                 send_data(l, family, !next); // and the other side finds nothing
                 expect_drop(l->a, l->g, !next, DROP_FIREWALL_DENY);

@@ -69,7 +69,7 @@ static void t2_arp_refused(void **state)
         {hidden, DROP_SPOOF_ARP}, // only the ARP sender is foreign
         {reply, DROP_ARP_INVALID},
         {wrong, DROP_ARP_INVALID},
-        {arp_request(GUEST_MAC, "0.0.0.0", "10.0.0.3"), DROP_BROADCAST}, // never for the guest's own
+        {arp_request(GUEST_MAC, "0.0.0.0", "10.0.0.3"), DROP_BROADCAST},    // never for the guest's own
         {arp_request(GUEST_MAC, "10.0.0.3", "10.0.1.1"), DROP_ARP_INVALID}, // nor outside the subnet
     };
     for (unsigned i = 0; i < ARRAY_LEN(list); i++)
@@ -238,7 +238,8 @@ static void t5_not_from_the_guest(void **state)
     struct lab *l = *state;
     const struct end all = {{{0x33, 0x33, 0, 0, 0, 1}}, NULL, "ff02::1"};
     struct frame ra = nd(GUEST_LL, all, 134, NULL, &GUEST_MAC, 1), redirect = nd(GUEST_LL, G, 137, "fd00::1", NULL, 0);
-    struct frame na = nd(GUEST_LL, all, 136, "fd00::3", &GUEST_MAC, 2), foreign = nd(GUEST_LL, all, 136, "fd00::9", &GUEST_MAC, 2);
+    struct frame na = nd(GUEST_LL, all, 136, "fd00::3", &GUEST_MAC, 2),
+                 foreign = nd(GUEST_LL, all, 136, "fd00::9", &GUEST_MAC, 2);
     refused(l, &ra, DROP_ND_FROM_GUEST);
     refused(l, &redirect, DROP_ND_FROM_GUEST);
     refused(l, &na, DROP_ND_FROM_GUEST);
@@ -559,8 +560,8 @@ static void t7_refused(void **state)
         expect_nothing(l->a);
         expect_counters(l->a, l->g, "in received=1 misses=1 no-nat-state=1");
         struct frame nobody = fresh;
-        memcpy(nobody.bytes + (family == 4 ? 30 : 38), ip(family == 4 ? "10.0.0.3" : "fd00::3").b + (family == 4 ? 12 : 0),
-               family == 4 ? 4 : 16);
+        memcpy(nobody.bytes + (family == 4 ? 30 : 38),
+               ip(family == 4 ? "10.0.0.3" : "fd00::3").b + (family == 4 ? 12 : 0), family == 4 ? 4 : 16);
         frame_fix(&nobody);
         forget_counters(l->a);
         fake_service(l->a, nobody.bytes, nobody.len);

@@ -2,8 +2,8 @@
 // Isolation and anti-spoof: who may speak as whom, and that tenants never meet.
 #include "tests/behaviour/lab.h"
 
-static const struct end STRANGER = {MAC_OF(3), "10.0.0.9", "fd00::9"};  // G's MAC, another's address
-static const struct end FORGER = {MAC_OF(9), "10.0.0.3", "fd00::3"};    // G's address, another's MAC
+static const struct end STRANGER = {MAC_OF(3), "10.0.0.9", "fd00::9"}; // G's MAC, another's address
+static const struct end FORGER = {MAC_OF(9), "10.0.0.3", "fd00::3"};   // G's address, another's MAC
 static const struct end TRANSIT = {MAC_OF(3), "192.168.1.1", "fd77::1"};
 
 static void t8_spoofed_source(void **state)
@@ -18,7 +18,8 @@ static void t8_spoofed_source(void **state)
         send_guest(l, &hardware);
         expect_drop(l->a, l->g, COUNT_OUT, DROP_SPOOF_MAC);
         expect_counters(l->a, l->g, "out received=1 spoof-mac=1");
-        struct frame gateway = udp(family, (struct end){MAC_OF(3), "10.0.0.1", "fd00::1"}, 1, via(P, GATEWAY_MAC), 53, 10);
+        struct frame gateway =
+            udp(family, (struct end){MAC_OF(3), "10.0.0.1", "fd00::1"}, 1, via(P, GATEWAY_MAC), 53, 10);
         send_guest(l, &gateway);
         expect_drop(l->a, l->g, COUNT_OUT, DROP_SPOOF_IP);
         expect_counters(l->a, l->g, "out received=1 misses=1 spoof-ip=1");
@@ -203,7 +204,7 @@ static void t12_bad_vtep(void **state)
         struct frame in = udp(family, P, 53, G, 1000, 20);
         forget_counters(l->a);
         from_node(l->a, &in, 100, NODE_C);
-        from_node(l->a, &in, 100, NODE_A); // our own address from the wire
+        from_node(l->a, &in, 100, NODE_A);             // our own address from the wire
         from_node(l->a, &in, GENEVE_VNI_EDGE, NODE_B); // a node, but no edge
         expect_nothing(l->a);
         expect_node_counters(l->a, "received=3 bad-vtep=3");
@@ -319,12 +320,9 @@ static void t90_groups_from_the_overlay(void **state)
     put(l->a, &l->guest);
     const struct end group = {MAC_OF(3), "239.1.1.1", "ff02::77"}, broadcast = {MAC_OF(3), "255.255.255.255", NULL};
     struct refusal list[] = {
-        {udp(4, P, 1, group, 9, 4), DROP_MULTICAST},
-        {udp(6, P, 1, group, 9, 4), DROP_MULTICAST},
-        {udp(4, P, 1, broadcast, 9, 4), DROP_BROADCAST},
-        {other(4, P, group, IPPROTO_IGMP4, 8), DROP_IGMP},
-        {icmp(6, P, group, 143, 0), DROP_MLD},
-        {icmp(6, P, G, 135, 0), DROP_ND_OVERLAY},
+        {udp(4, P, 1, group, 9, 4), DROP_MULTICAST},     {udp(6, P, 1, group, 9, 4), DROP_MULTICAST},
+        {udp(4, P, 1, broadcast, 9, 4), DROP_BROADCAST}, {other(4, P, group, IPPROTO_IGMP4, 8), DROP_IGMP},
+        {icmp(6, P, group, 143, 0), DROP_MLD},           {icmp(6, P, G, 135, 0), DROP_ND_OVERLAY},
     };
     for (unsigned i = 0; i < ARRAY_LEN(list); i++) {
         receive_vpc(l, &list[i].frame);

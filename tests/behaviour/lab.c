@@ -89,6 +89,7 @@ void draft_init(struct draft *d, uint8_t id, uint32_t vni, const char *v4, const
     b->firewall = (struct blueprint_firewall){.default_out_allow = true, .rules = d->rules};
     b->routes = d->routes;
     b->nat = (struct blueprint_nat){.floating = d->floating, .snat = d->snat};
+    b->lb = d->vips;
     b->limits = (struct blueprint_limits){.flows_max = 1024};
     draft_route(d, "10.0.0.0/16", BLUEPRINT_TARGET_LOCAL, NULL);
     draft_route(d, "fd00::/48", BLUEPRINT_TARGET_LOCAL, NULL);
@@ -141,6 +142,24 @@ void draft_floating(struct draft *d, const char *external, const char *internal)
 void draft_snat(struct draft *d, const char *address, uint16_t first, uint16_t last)
 {
     d->snat[d->b.nat.n_snat++] = (struct blueprint_snat){.address = ip(address), .ports = {first, last}};
+}
+
+struct blueprint_vip *draft_vip(struct draft *d, const char *address, uint16_t protocol, uint16_t port)
+{
+    struct blueprint_vip *v = &d->vips[d->b.n_lb];
+    *v = (struct blueprint_vip){.id = "vip",
+                                .address = ip(address),
+                                .protocol = protocol,
+                                .port = port,
+                                .targets = d->targets[d->b.n_lb++]};
+    return v;
+}
+
+struct blueprint_vip_target *vip_target(struct draft *d, struct blueprint_vip *v, const char *address, uint16_t port)
+{
+    struct blueprint_vip_target *t = &d->targets[v - d->vips][v->n_targets++];
+    *t = (struct blueprint_vip_target){.address = ip(address), .port = port, .weight = 1};
+    return t;
 }
 
 // The hash stands for the content: any number that no other document has will do.

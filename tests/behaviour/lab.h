@@ -39,6 +39,8 @@ struct draft {
     struct blueprint_route routes[16];
     struct blueprint_floating floating[4];
     struct blueprint_snat snat[4];
+    struct blueprint_vip vips[4];
+    struct blueprint_vip_target targets[4][4];
     struct ip_addr dns[2];
 };
 // Port number `id` of VNI `vni` with the guest's addresses, deny in, allow out, routes local and default by NAT.
@@ -51,6 +53,8 @@ void rule_icmp(struct draft *d, struct blueprint_rule *r, int type, int code);
 void rule_cidr(struct draft *d, struct blueprint_rule *r, const char *cidr); // adds
 void draft_floating(struct draft *d, const char *external, const char *internal);
 void draft_snat(struct draft *d, const char *address, uint16_t first, uint16_t last);
+struct blueprint_vip *draft_vip(struct draft *d, const char *address, uint16_t protocol, uint16_t port);
+struct blueprint_vip_target *vip_target(struct draft *d, struct blueprint_vip *v, const char *address, uint16_t port);
 void draft_route(struct draft *d, const char *prefix, uint8_t kind, const char *via);
 
 struct lab {

@@ -141,7 +141,7 @@ static void t45_half_open(void **state)
 {
     struct lab *l = *state;
     for (int family = 4; family <= 6; family += 2) {
-        flood(l, family, syn, 4096, 64); // the port's cap
+        flood(l, family, syn, 4096, 64);  // the port's cap
         flood(l, family, syn, 64, 65536); // the node's table
     }
 }

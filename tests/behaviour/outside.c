@@ -211,8 +211,10 @@ static bool is_solicitation(const struct fake_call *c)
            c->frame[54] == 135;
 }
 
-static void answer_question(struct fake *f, const struct fake_call *c)
+bool answer_question(struct fake *f, const struct fake_call *c)
 {
+    if (c->kind != FAKE_EXTERNAL || (!is_arp_question(c) && !is_solicitation(c)))
+        return false;
     struct frame q = frame_of(c, 0);
     struct view v;
     memcpy(q.bytes, LINK_MAC.b, 6);
@@ -232,15 +234,14 @@ static void answer_question(struct fake *f, const struct fake_call *c)
         frame_fix(&q);
     }
     fake_external(f, c->where, q.bytes, q.len);
+    return true;
 }
 
 struct frame expect_outside(struct fake *f)
 {
     const struct fake_call *c = fake_next(f);
-    while (c && c->kind == FAKE_EXTERNAL && (is_arp_question(c) || is_solicitation(c))) {
-        answer_question(f, c);
+    while (c && answer_question(f, c))
         c = fake_next(f);
-    }
     if (!c || c->kind != FAKE_EXTERNAL)
         fail_msg("expected a packet to be sent outside, got %s", c ? "another" : "none");
     struct frame frame = frame_of(c, 0);

@@ -41,6 +41,7 @@ struct frame start(uint8_t protocol, int family, struct end src, uint16_t sport,
 // Sends, and what came of it as a frame of the inner packet. Questions for the router's MAC are answered on the way.
 struct frame expect_outside(struct fake *f);
 struct frame expect_at(struct fake *f, uint32_t port);
+bool answer_question(struct fake *f, const struct fake_call *c); // in the router's name; false: it is none
 struct frame expect_carried(struct fake *f, struct ip_addr node, uint32_t vni);
 void send_from(struct fake *f, uint32_t port, const struct frame *frame);
 void from_outside(struct fake *f, const struct frame *frame);

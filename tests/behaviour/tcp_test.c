@@ -142,7 +142,8 @@ static void t37_reset(void **state)
             say(&t, COUNT_IN, TCP_ACK, 100);
             forget_counters(l->a);
             say(&t, by, TCP_RST | TCP_ACK, 0); // forwarded
-            expect_counters(l->a, l->g, by == COUNT_OUT ? "out received=1 hits=1 sent=1" : "in received=1 hits=1 sent=1");
+            expect_counters(l->a, l->g,
+                            by == COUNT_OUT ? "out received=1 hits=1 sent=1" : "in received=1 hits=1 sent=1");
             assert_int_equal(flows(l->a, l->g), 0);
             refused(&t, COUNT_IN, TCP_ACK, 100, DROP_FIREWALL_DENY);
             expect_counters(l->a, l->g, "in received=1 misses=1 firewall-deny=1");

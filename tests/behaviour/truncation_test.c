@@ -91,8 +91,9 @@ static struct frame dhcp6(void)
 {
     struct frame f = udp(6, NOBODY, 546, ALL, 547, 4 + 14 + 16);
     frame_set_mac(&f, mac("33:33:00:01:00:02"), GUEST_MAC);
-    memcpy(f.bytes + 62, (uint8_t[]){1, 0xaa, 0xbb, 0xcc, 0, 1, 0, 10, 0, 3, 0, 1, 2, 0, 0, 0, 0, 3, 0, 3, 0, 12, 0, 0, 0,
-                                     1, 0, 0, 0, 0, 0, 0, 0, 0}, 34);
+    memcpy(f.bytes + 62, (uint8_t[]){1, 0xaa, 0xbb, 0xcc, 0,  1, 0, 10, 0, 3, 0, 1, 2, 0, 0, 0, 0,
+                                     3, 0,    3,    0,    12, 0, 0, 0,  1, 0, 0, 0, 0, 0, 0, 0, 0},
+           34);
     frame_fix(&f);
     return f;
 }
@@ -120,10 +121,12 @@ static void add_family(struct bases *b, int family)
     struct frame none = {0}, out = udp(family, G, 1000, to, 53, 104), in = udp(family, P, 53, G, 1000, 104);
     struct frame fragment = out, later = out;
     add(b, "UDP", SENT, out, in);
-    add(b, "TCP", SENT, tcp(family, G, 1000, to, 80, TCP_ACK, 1, 1, 100), tcp(family, P, 80, G, 1000, TCP_ACK, 1, 1, 100));
+    add(b, "TCP", SENT, tcp(family, G, 1000, to, 80, TCP_ACK, 1, 1, 100),
+        tcp(family, P, 80, G, 1000, TCP_ACK, 1, 1, 100));
     add(b, "SYN with options", SENT, tcp_with_options(tcp(family, G, 1000, to, 80, TCP_SYN, 1, 0, 40)),
         tcp_with_options(tcp(family, P, 80, G, 1000, TCP_SYN, 1, 0, 40)));
-    add(b, "reset", PASSED_ON, tcp(family, G, 1000, to, 80, TCP_RST, 1, 0, 0), tcp(family, P, 80, G, 1000, TCP_RST, 1, 1, 0));
+    add(b, "reset", PASSED_ON, tcp(family, G, 1000, to, 80, TCP_RST, 1, 0, 0),
+        tcp(family, P, 80, G, 1000, TCP_RST, 1, 1, 0));
     add(b, "echo", SENT, icmp_echo(family, G, to, false, 1, 1, 100), icmp_echo(family, P, G, false, 1, 1, 100));
     add(b, "echo to the gateway", ANSWERED, icmp_echo(family, G, GW, false, 1, 1, 100), none);
     add(b, "SCTP", SENT, other(family, G, to, 132, 100), other(family, P, G, 132, 100));
