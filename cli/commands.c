@@ -54,6 +54,7 @@ const struct noun nouns[] = {
     {"external-mapping", "at an edge: which node serves an external address and port range"},
     {"edge-set", "which edges serve the external addresses of a prefix"},
     {"flow", "connections in the flow table"},
+    {"event", "exhaustion, spoofing, refusals: what an operator should hear about"},
     {"trace", "explain what would become of a packet"},
     {"stats", "counters and drops, with what they mean"},
     {"capture", "packets as pcapng, dropped ones with the reason"},
@@ -79,6 +80,8 @@ const struct command commands[] = {
      "port reset web"},
     {"port", "rules", "PORT", 1, 1, ARGUMENT_PORT, NULL, port_rules, "rules in force and how often each decided",
      PORT_HOW, "port rules web"},
+    {"port", "meters", "PORT", 1, 1, ARGUMENT_PORT, NULL, port_meters,
+     "packets and bytes by the meter class that rules give connections", PORT_HOW, "port meters web"},
 
     {"blueprint", "list", "", 0, 0, ARGUMENT_OTHER, NULL, blueprint_list, "generation and hash of each port's document",
      NULL, "blueprint list"},
@@ -121,6 +124,9 @@ const struct command commands[] = {
 
     {"flow", "list", "", 0, 0, ARGUMENT_OTHER, list_port, flow_list, "list connections", NULL,
      "flow list --port web\nflow list -o json | jq '.items | length'"},
+
+    {"event", "list", "", 0, 0, ARGUMENT_OTHER, list_port, event_list, "the last events, oldest first", NULL,
+     "event list\nevent list --port web"},
 
     {"trace", "", "", 0, 0, ARGUMENT_OTHER, trace_options, trace_packet,
      "explain, layer by layer, what would become of a packet",

@@ -37,6 +37,8 @@ struct node_config {
     struct mac_addr service_mac;    // of the metadata tap
     const struct node_external_link *external;
     uint32_t n_external;
+    uint32_t flow_log_records; // room for the flow log, a power of two; 0 = none is kept
+    bool flow_log_all;         // of every connection and refusal, not only where a rule says so
 };
 void node_config_default(struct node_config *c);
 
@@ -125,6 +127,50 @@ struct rule_counter { // per rule of the policy in force; default rules come las
     uint64_t hits;     // decisions (first packets and re-walks)
 };
 unsigned node_rule_counters(struct node *n, uint32_t port, struct rule_counter *out, unsigned max);
+
+#define METER_CLASSES 256 // of one port, in its life
+struct meter_counter { // by direction, as the guest sees it; bytes of inner frames
+    uint32_t class_;
+    uint64_t packets[2], bytes[2];
+};
+// Brings the totals up to date: those of one port, or of all (0). Then they can be read.
+void node_meters_update(struct node *n, uint32_t port);
+unsigned node_meters(struct node *n, uint32_t port, struct meter_counter *out, unsigned max);
+
+// ---- How full things are [control]
+#define NODE_TABLES 7
+struct table_use {
+    const char *table;
+    uint32_t used, limit;
+};
+unsigned node_tables(struct node *n, struct table_use out[NODE_TABLES]);
+struct port_use {
+    uint32_t connections, guarantee, cap;
+    uint32_t snat_ports;   // of all slices; each protocol has them to itself
+    uint32_t snat_used[3]; // TCP (with those in quarantine), UDP, ICMP
+};
+bool node_port_use(struct node *n, uint32_t port, struct port_use *out);
+void node_conn_stats(struct node *n, struct conn_stats *out);
+
+// ---- Flow log [control]
+enum flow_record_kind { FLOW_RECORD_START, FLOW_RECORD_END, FLOW_RECORD_DENIED };
+struct flow_record {
+    uint64_t time; // ns, the node's clock
+    uint64_t packets[2], bytes[2];
+    struct flow_key key[2]; // by enum flow_dir, as in the flow table: what the guest sends, what comes for it
+    uint8_t has[2];
+    uint8_t kind, opener; // a refusal has one key, the opener's
+    uint8_t nat;          // enum conn_nat
+    uint8_t action;       // enum rule_action
+    uint8_t why;          // enum conn_end
+    uint16_t drop;        // enum drop of a refusal
+    uint32_t index, vni, connection, age_ms;
+    struct uuid port;
+    const char *layer;
+    char rule[64]; // "": not known any more
+};
+bool node_flow_log_take(struct node *n, struct flow_record *out); // the oldest; false: none
+uint64_t node_flow_log_lost(const struct node *n);
 
 struct flow_info { // one connection
     uint32_t index, port;

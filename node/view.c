@@ -251,6 +251,12 @@ static json_t *view_pair(const uint64_t v[2])
     return json_pack("{sI,sI}", "out", (json_int_t)v[FLOW_OUT], "in", (json_int_t)v[FLOW_IN]);
 }
 
+json_t *view_meter(const struct meter_counter *c)
+{
+    return json_pack("{sI,so,so}", "class", (json_int_t)c->class_, "packets", view_pair(c->packets), "bytes",
+                     view_pair(c->bytes));
+}
+
 json_t *view_flow(struct daemon *d, const struct flow_info *f)
 {
     struct node_port_status s = {0};

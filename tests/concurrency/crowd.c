@@ -143,6 +143,22 @@ struct packet *crowd_packet(struct crowd *c, unsigned worker, const void *frame,
     return p;
 }
 
+void crowd_receive(struct crowd *c, unsigned worker, enum crowd_side side, uint32_t port, struct packet **packets,
+                   unsigned n)
+{
+    int was = crowd_self;
+    crowd_self = (int)worker;
+    epochs_online(&c->epochs, worker);
+    if (side == CROWD_GUEST)
+        node_receive_guest(c->lab.node, worker, port, packets, n, c->lab.now);
+    else if (side == CROWD_UNDERLAY)
+        node_receive_underlay(c->lab.node, worker, packets, n, c->lab.now);
+    else
+        node_receive_external(c->lab.node, worker, 0, packets, n, c->lab.now);
+    epochs_offline(&c->epochs, worker);
+    crowd_self = was;
+}
+
 static struct packet *packet_alloc(void *ctx, unsigned worker, uint32_t len)
 {
     counter_add(&self(ctx)->allocations, 1);
@@ -180,6 +196,8 @@ static unsigned underlay_transmit(void *ctx, unsigned worker, uint32_t tunnel, s
     struct crowd *c = ctx;
     counter_add(&self(c)->underlay, n);
     counter_add(&self(c)->to_tunnel[MIN(tunnel, CROWD_TUNNELS - 1u)], n);
+    for (unsigned i = 0; c->watch && i < n; i++)
+        c->watch(c, worker, tunnel, packets[i]);
     return end_all(c, packets, n);
 }
 
@@ -226,7 +244,7 @@ static uint64_t random_number(void *ctx)
     return crowd_random(&self(ctx)->random);
 }
 
-static void event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
 }
 

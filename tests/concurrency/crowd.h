@@ -34,6 +34,9 @@ struct crowd {
     struct epochs epochs;
     pthread_mutex_t locks[ENV_LOCKS];
     struct crowd_worker workers[CROWD_MAX], control;
+    // Sees what goes to the underlay, on the worker's thread; or NULL.
+    void (*watch)(struct crowd *c, unsigned worker, uint32_t tunnel, const struct packet *p);
+    void *watcher;              // watch's own
     uint64_t control_on_worker; // calls that belong to the control thread, made by a packet worker
     struct crowd_zone *zones;
     pthread_t janitor;
@@ -44,6 +47,10 @@ struct crowd *crowd_create(const struct node_config *config);
 void crowd_destroy(struct crowd *c); // workers have ended; checks packets and who called what
 // A worker's packet holding a copy of the frame.
 struct packet *crowd_packet(struct crowd *c, unsigned worker, const void *frame, uint32_t len);
+// The caller speaks as this worker for the time of one batch; afterwards it is quiescent, and control again.
+enum crowd_side { CROWD_GUEST, CROWD_UNDERLAY, CROWD_OUTSIDE };
+void crowd_receive(struct crowd *c, unsigned worker, enum crowd_side side, uint32_t port, struct packet **packets,
+                   unsigned n);
 struct crowd_worker crowd_sum(const struct crowd *c);
 uint64_t crowd_random(uint64_t *state);
 uint64_t crowd_clock(void); // real time, ns
