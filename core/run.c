@@ -7,16 +7,6 @@
 
 #define MAX_PASSES 4 // between ports of this node: guest, peer, hairpin and back
 
-struct next_pass {
-    struct port *port;
-    enum origin origin;
-};
-
-static const uint8_t dir_of[] = {
-    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN};
-static const uint8_t realm_of[] = {
-    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE};
-
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key)
 {
     flow_key_from_parsed(key, pp, port->index, port->vni, dir_of[origin], realm_of[origin]);
@@ -34,12 +24,10 @@ bool flow_is_current(const struct node *n, const struct port *port, const struct
     return load_relaxed(&hot->dependency_version) == version;
 }
 
-static bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp)
+static struct next_pass ended(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason)
 {
-    uint32_t mtu = load_relaxed(&port->mtu);
-    if (p->gso_type == GSO_NONE)
-        return pp->ip_len > mtu;
-    return (uint32_t)(pp->payload - pp->l3) + p->gso_size > mtu;
+    drop_packet(c, port, dir, p, reason);
+    return (struct next_pass){.reason = reason};
 }
 
 static struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp)
@@ -75,13 +63,14 @@ static bool track(struct context *c, struct port *port, const struct flow_entry 
 
 static bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
 {
+    if (pp->flags & PARSE_FRAG_LATER) // the first one said it all
+        return false;
     return (load_relaxed(&hot->flags) & FLOW_TRACK) ||
            (pp->protocol == IPPROTO_TCP4 && (pp->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)));
 }
 
-// The rewritten packet goes where its transposition says; local hops are left to the caller's loop.
-static struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
-                                const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
+struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
+                         const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
 {
     uint8_t dir = key->dir;
     struct node *n = c->n;
@@ -112,8 +101,7 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
             (next.port->vni != xp->vni || !mac_equal(&next.port->mac, &xp->dst_mac)))
             next.port = NULL;
         if (next.port) {
-            counter_add(&counters_of(c, port)->sent[dir], 1);
-            counter_add(&counters_of(c, port)->sent_bytes[dir], p->len);
+            count_sent(c, port, dir, p->len);
             return next;
         }
         break;
@@ -121,8 +109,7 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
         reason = DROP_NO_MAPPING;
         break;
     }
-    drop_packet(c, port, dir, p, reason);
-    return next;
+    return ended(c, port, dir, p, reason);
 }
 
 static struct next_pass apply(struct context *c, struct port *port, const struct flow_key *key,
@@ -131,19 +118,13 @@ static struct next_pass apply(struct context *c, struct port *port, const struct
 {
     uint8_t dir = key->dir;
     if (unlikely((xp->flags & XP_DEC_TTL) && pp->ttl <= 1)) {
-        if (dir == FLOW_OUT)
-            answer_error(c, port, p, pp, ICMP_TTL_EXPIRED, DROP_TTL_EXPIRED);
-        else
-            drop_packet(c, port, dir, p, DROP_TTL_EXPIRED);
-        return (struct next_pass){0};
+        if (dir != FLOW_OUT)
+            return ended(c, port, dir, p, DROP_TTL_EXPIRED);
+        answer_error(c, port, p, pp, ICMP_TTL_EXPIRED, DROP_TTL_EXPIRED);
+        return (struct next_pass){.reason = DROP_TTL_EXPIRED};
     }
-    if (unlikely(too_big(port, p, pp)) && xp->to != XP_TO_SERVICE) {
-        if (dir == FLOW_OUT && (pp->ip_version == 6 || (pp->flags & PARSE_DF)))
-            answer_error(c, port, p, pp, ICMP_TOO_BIG, DROP_TOO_BIG);
-        else
-            drop_packet(c, port, dir, p, DROP_TOO_BIG);
-        return (struct next_pass){0};
-    }
+    if (unlikely(is_too_big(port, p, pp)) && xp->to != XP_TO_SERVICE)
+        return oversize(c, port, key, xp, hash, p, pp);
     transposition_apply(xp, p, pp, mss);
     return forward(c, port, key, xp, hash, pp->tos, p);
 }
@@ -190,19 +171,17 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
     const struct flow_entry *e = flow_table_entry(n->flows, entry);
     if (reason == DROP_NONE && (e->xp.flags & XP_DEC_TTL) && pp->ttl <= 1)
         reason = DROP_TTL_EXPIRED;
-    if (reason == DROP_NONE && too_big(port, p, pp))
+    if (reason == DROP_NONE && is_too_big(port, p, pp))
         reason = DROP_TOO_BIG;
-    if (reason != DROP_NONE) { // without an answer: no error about an error
-        drop_packet(c, port, dir, p, reason);
-        return (struct next_pass){0};
-    }
+    if (reason != DROP_NONE)
+        return ended(c, port, dir, p, reason); // without an answer: no error about an error
     transposition_apply_icmp_error(&e->xp, &key, p, pp, &inner);
     return forward(c, port, &key, &e->xp, hash, pp->tos, p);
 }
 
-// What the gateway answers or refuses itself. True: the packet's end was decided.
+// What the gateway answers or refuses itself. True: the packet's end was decided (*refused: it was dropped).
 static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p,
-                    const struct parsed *pp)
+                    const struct parsed *pp, enum drop *refused)
 {
     const struct policy *policy = load_acquire(&port->policy);
     uint8_t dir = dir_of[origin];
@@ -216,6 +195,7 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
         v = pp->ip_version ? GATEWAY_PASS : GATEWAY_DROP;
     if (v == GATEWAY_PASS || v == GATEWAY_METADATA)
         return false;
+    *refused = v == GATEWAY_DROP ? reason : DROP_NONE;
     if (v == GATEWAY_DROP) {
         drop_packet(c, port, dir, p, reason);
         return true;
@@ -223,6 +203,7 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
     bool icmp_echo = pp->ip_version && (pp->icmp_type == 8 || pp->icmp_type == 128) &&
                      (pp->protocol == IPPROTO_ICMP4 || pp->protocol == IPPROTO_ICMP6);
     if (icmp_echo && !icmp_allowed(c, port)) {
+        *refused = DROP_RATE_ICMP;
         drop_packet(c, port, dir, p, DROP_RATE_ICMP);
         return true;
     }
@@ -234,27 +215,23 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
 static struct next_pass miss(struct context *c, struct port *port, enum origin origin, struct packet *p,
                              const struct parsed *pp, const struct flow_key *key, uint64_t hash)
 {
-    struct next_pass none = {0};
+    struct next_pass end = {0};
     uint8_t dir = dir_of[origin];
     counter_add(&counters_of(c, port)->misses[dir], 1);
-    if (gateway(c, port, origin, p, pp))
-        return none;
-    if (pp->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER)) {
-        drop_packet(c, port, dir, p, DROP_FRAGMENT);
-        return none;
-    }
+    if (!(pp->flags & PARSE_FRAGMENT) && gateway(c, port, origin, p, pp, &end.reason)) // fragments have been there
+        return end;
+    if (pp->flags & PARSE_FRAG_LATER) // by itself it opens no connection
+        return ended(c, port, dir, p, DROP_FRAGMENT_ORPHAN);
     if (pp->flags & PARSE_ICMP_ERROR)
-        return related(c, port, origin, p, pp);
+        return pp->flags & PARSE_FRAGMENT ? ended(c, port, dir, p, DROP_FRAGMENT) : related(c, port, origin, p, pp);
     struct miss m;
     flow_miss(c, port, p, pp, key, hash, &m);
     if (m.reason == DROP_FIREWALL_REJECT && dir == FLOW_OUT) {
         answer_reject(c, port, p, pp);
-        return none;
+        return (struct next_pass){.reason = m.reason};
     }
-    if (m.reason != DROP_NONE) {
-        drop_packet(c, port, dir, p, m.reason);
-        return none;
-    }
+    if (m.reason != DROP_NONE)
+        return ended(c, port, dir, p, m.reason);
     if (m.entry == FLOW_NONE)
         return apply(c, port, key, &m.stateless, 0, hash, p, pp);
     const struct flow_entry *e = flow_table_entry(c->n->flows, m.entry);
@@ -272,10 +249,8 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
         struct miss m;
         counter_add(&counters_of(c, port)->misses[dir], 1);
         flow_revalidate(c, port, key, hash, entry, &m);
-        if (m.reason != DROP_NONE) {
-            drop_packet(c, port, dir, p, m.reason);
-            return (struct next_pass){0};
-        }
+        if (m.reason != DROP_NONE)
+            return ended(c, port, dir, p, m.reason);
         if (m.entry == FLOW_NONE) // it ended meanwhile
             return miss(c, port, origin, p, pp, key, hash);
         e = flow_table_entry(n->flows, m.entry);
@@ -288,8 +263,7 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
         if (!track(c, port, e, pp, &reason)) {
             if (reason == DROP_NONE)
                 return miss(c, port, origin, p, pp, key, hash);
-            drop_packet(c, port, dir, p, reason);
-            return (struct next_pass){0};
+            return ended(c, port, dir, p, reason);
         }
     }
     counter_add(&hot->packets, 1);
@@ -298,42 +272,133 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
     return apply(c, port, key, &e->xp, e->mss, hash, p, pp);
 }
 
+static struct next_pass look_up(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                                const struct parsed *pp)
+{
+    struct flow_key key;
+    flow_key_of(port, origin, pp, &key);
+    uint64_t hash = flow_hash(c->n->secret, &key);
+    bool never_a_flow = pp->ip_version == 0 || (pp->flags & PARSE_ICMP_ERROR);
+    uint32_t entry = never_a_flow ? FLOW_NONE : flow_table_lookup(c->n->flows, &key, hash);
+    return entry != FLOW_NONE ? hit(c, port, origin, p, pp, &key, hash, entry)
+                              : miss(c, port, origin, p, pp, &key, hash);
+}
+
+static struct next_pass run_first(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                                  const struct parsed *pp, const struct fragment_key *key)
+{
+    struct next_pass next = {0};
+    bool at_gateway = gateway(c, port, origin, p, pp, &next.reason);
+    if (at_gateway && next.reason == DROP_NONE)
+        return next; // answered, as the later ones will be, each by itself
+    enum drop reason = fragment_first(c, port, key, pp);
+    if (reason != DROP_NONE)
+        return at_gateway ? next : ended(c, port, dir_of[origin], p, reason);
+    if (!at_gateway)
+        next = look_up(c, port, origin, p, pp);
+    fragment_judged(c, port, origin, key, next.reason);
+    return next;
+}
+
+// False: it waits for the first.
+static bool run_later(struct context *c, struct port *port, enum origin origin, struct packet *p, struct parsed *pp,
+                      const struct fragment_key *key, struct next_pass *next)
+{
+    if (gateway(c, port, origin, p, pp, &next->reason))
+        return true;
+    switch (fragment_later(c, port, key, p, pp, &next->reason)) {
+    case FRAGMENT_HOLD:
+        return false;
+    case FRAGMENT_DROP:
+        drop_packet(c, port, dir_of[origin], p, next->reason);
+        return true;
+    case FRAGMENT_GO:
+        break;
+    }
+    *next = look_up(c, port, origin, p, pp);
+    if (next->reason != DROP_NONE) // without this one the rest is worth nothing
+        fragment_judged(c, port, origin, key, next->reason);
+    return true;
+}
+
+static struct next_pass run_fragment(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                                     struct parsed *pp)
+{
+    struct next_pass next = {0};
+    struct fragment_key key;
+    uint32_t bytes = p->len;
+    fragment_key_from_parsed(&key, pp, port->vni, dir_of[origin], realm_of[origin]);
+    if (pp->flags & PARSE_FRAG_FIRST)
+        next = run_first(c, port, origin, p, pp, &key);
+    else if (!run_later(c, port, origin, p, pp, &key, &next))
+        return next; // counts when it goes on
+    count_received(c, port, dir_of[origin], bytes);
+    return next;
+}
+
+static enum drop before_flows(const struct port *port, uint8_t dir, const struct packet *p, struct parsed *pp)
+{
+    enum drop reason = load_relaxed(&port->paused) ? DROP_PORT_PAUSED : parse_frame(p, pp);
+    if (reason == DROP_NONE && dir == FLOW_OUT && !port->any_mac && !mac_equal(&pp->src_mac, &port->mac))
+        reason = DROP_SPOOF_MAC;
+    if (reason == DROP_NONE && (pp->flags & PARSE_SOURCE_ROUTE))
+        reason = DROP_SOURCE_ROUTE;
+    return reason;
+}
+
 static struct next_pass run_once(struct context *c, struct port *port, enum origin origin, struct packet *p)
 {
-    struct node *n = c->n;
     uint8_t dir = dir_of[origin];
     struct parsed pp;
-    enum drop reason = load_relaxed(&port->paused) ? DROP_PORT_PAUSED : parse_frame(p, &pp);
-    if (reason == DROP_NONE && dir == FLOW_OUT && !port->any_mac && !mac_equal(&pp.src_mac, &port->mac))
-        reason = DROP_SPOOF_MAC;
-    if (reason == DROP_NONE && (pp.flags & PARSE_SOURCE_ROUTE))
-        reason = DROP_SOURCE_ROUTE;
-    if (reason != DROP_NONE) {
-        drop_packet(c, port, dir, p, reason);
-        return (struct next_pass){0};
-    }
-    struct flow_key key;
-    flow_key_of(port, origin, &pp, &key);
-    uint64_t hash = flow_hash(n->secret, &key);
-    bool never_a_flow = pp.ip_version == 0 || (pp.flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER | PARSE_ICMP_ERROR));
-    uint32_t entry = never_a_flow ? FLOW_NONE : flow_table_lookup(n->flows, &key, hash);
-    return entry != FLOW_NONE ? hit(c, port, origin, p, &pp, &key, hash, entry)
-                              : miss(c, port, origin, p, &pp, &key, hash);
+    enum drop reason = before_flows(port, dir, p, &pp);
+    if (reason == DROP_NONE && unlikely(pp.flags & PARSE_FRAGMENT))
+        return run_fragment(c, port, origin, p, &pp);
+    count_received(c, port, dir, p->len);
+    if (reason != DROP_NONE)
+        return ended(c, port, dir, p, reason);
+    return look_up(c, port, origin, p, &pp);
 }
 
 static void run_on(struct context *c, struct next_pass next, struct packet *p, unsigned passes)
 {
     for (; next.port; passes++) {
-        uint8_t dir = dir_of[next.origin];
-        struct port_counters *k = counters_of(c, next.port);
-        counter_add(&k->received[dir], 1);
-        counter_add(&k->received_bytes[dir], p->len);
         if (passes == MAX_PASSES) {
-            drop_packet(c, next.port, dir, p, DROP_RECIRCULATION);
+            count_received(c, next.port, dir_of[next.origin], p->len);
+            drop_packet(c, next.port, dir_of[next.origin], p, DROP_RECIRCULATION);
             return;
         }
         next = run_once(c, next.port, next.origin, p);
     }
+}
+
+static void resume(struct context *c, const struct waiting *w)
+{
+    struct parsed pp;
+    if (!w->later) {
+        run_on(c, (struct next_pass){w->port, w->origin, DROP_NONE}, w->p, 1);
+        return;
+    }
+    uint8_t dir = dir_of[w->origin];
+    enum drop reason = before_flows(w->port, dir, w->p, &pp);
+    count_received(c, w->port, dir, w->p->len);
+    if (reason != DROP_NONE) {
+        drop_packet(c, w->port, dir, w->p, reason);
+        return;
+    }
+    fragment_fill(&pp, &w->ports);
+    run_on(c, look_up(c, w->port, w->origin, w->p, &pp), w->p, 1);
+}
+
+// A run, and what it made go on.
+static void run_all(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    struct worker *w = worker_of(c);
+    run_on(c, (struct next_pass){port, origin, DROP_NONE}, p, 0);
+    for (unsigned i = 0; i < w->n_waiting; i++) {
+        struct waiting next = w->waiting[i];
+        resume(c, &next);
+    }
+    w->n_waiting = 0;
 }
 
 // ---- The hit path: canonical packets of current flows, 32 at a time, so that memory is fetched ahead.
@@ -376,10 +441,8 @@ static bool hit_fast(struct context *c, struct job *j)
                  load_relaxed(&port->paused) || !flow_is_current(n, port, e, hot) || !fits(port, p, &j->h) ||
                  (dir == FLOW_OUT && !source_mac_is(port, p))))
         return false;
-    struct port_counters *k = counters_of(c, port);
-    counter_add(&k->received[dir], 1);
-    counter_add(&k->received_bytes[dir], p->len);
-    counter_add(&k->hits[dir], 1);
+    count_received(c, port, dir, p->len);
+    counter_add(&counters_of(c, port)->hits[dir], 1);
     counter_add(&hot->packets, 1);
     counter_add(&hot->bytes, p->len);
     store_relaxed(&hot->last_seen, now_ms(c));
@@ -398,10 +461,10 @@ void run_jobs(struct context *c, unsigned count)
             flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
     for (unsigned i = 0; i < count; i++)
         if (!jobs[i].canonical || !hit_fast(c, &jobs[i]))
-            run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+            run_all(c, jobs[i].port, jobs[i].origin, jobs[i].p);
 }
 
 void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
 {
-    run_on(c, (struct next_pass){port, origin}, p, 0);
+    run_all(c, port, origin, p);
 }

@@ -140,14 +140,14 @@ static void explain(struct tracing *t, const struct ip_addr *from, uint8_t dir)
         return;
     }
     flow_key_of(t->port, dir == FLOW_OUT ? FROM_GUEST : FROM_VPC, &t->pp, &t->key);
-    bool flow = t->pp.ip_version && !(t->pp.flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER | PARSE_ICMP_ERROR));
+    bool flow = t->pp.ip_version && !(t->pp.flags & (PARSE_FRAG_LATER | PARSE_ICMP_ERROR));
     if (flow && by_connection(t, flow_hash(n->secret, &t->key)))
         return;
     if (by_gateway(t))
         return;
-    if (!flow) {
+    if (!flow) { // a later fragment does as its first one did, which nobody can tell here
         bool error = t->pp.flags & PARSE_ICMP_ERROR;
-        finish(t, "dropped", error ? DROP_ICMP_UNRELATED : DROP_FRAGMENT);
+        finish(t, "dropped", error ? DROP_ICMP_UNRELATED : DROP_FRAGMENT_ORPHAN);
         return;
     }
     conn_port_lock(n->connections, t->port->index);
@@ -160,7 +160,7 @@ bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr
 {
     *out = (struct trace){.verdict = "dropped"};
     *e = (struct node_error){0};
-    struct tracing t = {.c = {n, 0, now}, .port = port_at(n, port), .out = out};
+    struct tracing t = {.c = {.n = n, .now = now}, .port = port_at(n, port), .out = out};
     if (!t.port)
         return node_refuse(e, NODE_NOT_FOUND, "", "no such port on this node");
     if (len > 2048)
