@@ -11,7 +11,7 @@ struct owner { // of a set
 
 static struct owner owner_port(struct port *port)
 {
-    return (struct owner){port->fragments, LOCK_FRAGMENTS + port->index % FRAGMENT_LOCKS, port};
+    return (struct owner){load_acquire(&port->fragments), LOCK_FRAGMENTS + port->index % FRAGMENT_LOCKS, port};
 }
 
 static struct owner owner_edge(struct node *n, unsigned set)
@@ -69,8 +69,7 @@ void fragment_fill(struct parsed *pp, const struct fragment_ports *ports)
     pp->protocol = ports->protocol;
 }
 
-enum drop fragment_first(struct context *c, struct port *port, const struct fragment_key *key,
-                         const struct parsed *pp)
+enum drop fragment_first(struct context *c, struct port *port, const struct fragment_key *key, const struct parsed *pp)
 {
     struct owner o = owner_port(port);
     struct fragment_clock clock = clock_of(c);
@@ -193,9 +192,7 @@ enum fragment_answer fragment_at_edge(struct context *c, const struct ip_addr *f
 static void expire(struct context *c, const struct owner *o)
 {
     struct fragment_queue gone;
-    if (!o->set || load_relaxed(&o->set->held) == 0)
-        return;
-    for (bool more = true; more;) {
+    for (bool more = o->set != NULL; more;) {
         lock(c, o);
         more = fragments_expire(o->set, c->now, &gone);
         unlock(c, o);

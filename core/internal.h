@@ -187,6 +187,10 @@ struct next_pass { // how a packet's way through a port ended
 void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p);
 // The same for the first `count` of the worker's jobs (p, port and origin are set), together.
 void run_jobs(struct context *c, unsigned count);
+struct next_pass ended(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason); // drops
+// [related.c] An ICMP error about a packet of a known connection.
+struct next_pass related(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                         const struct parsed *pp);
 // The rewritten packet goes where its transposition says; a local hop is left to the caller.
 struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
                          const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p);

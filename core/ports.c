@@ -96,7 +96,7 @@ static uint32_t choose_index(struct node *n, const struct uuid *id)
 static bool make_memory(struct node *n, struct port *port)
 {
     if (!port->fragments)
-        port->fragments = n->env->alloc(n->env->ctx, sizeof(*port->fragments));
+        store_release(&port->fragments, n->env->alloc(n->env->ctx, sizeof(*port->fragments)));
     if (!port->fragments)
         return false;
     for (unsigned w = 0; w < n->config.workers; w++) {

@@ -24,7 +24,7 @@ bool flow_is_current(const struct node *n, const struct port *port, const struct
     return load_relaxed(&hot->dependency_version) == version;
 }
 
-static struct next_pass ended(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason)
+struct next_pass ended(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason)
 {
     drop_packet(c, port, dir, p, reason);
     return (struct next_pass){.reason = reason};
@@ -127,56 +127,6 @@ static struct next_pass apply(struct context *c, struct port *port, const struct
         return oversize(c, port, key, xp, hash, p, pp);
     transposition_apply(xp, p, pp, mss);
     return forward(c, port, key, xp, hash, pp->tos, p);
-}
-
-// An ICMP error belongs to the connection of the packet inside it, which travelled the other way.
-static struct next_pass related(struct context *c, struct port *port, enum origin origin, struct packet *p,
-                                const struct parsed *pp)
-{
-    struct node *n = c->n;
-    uint8_t dir = dir_of[origin];
-    struct parsed_embedded inner;
-    enum drop reason = parse_embedded(p, pp, &inner);
-    if (reason == DROP_NONE && !ip_equal(&pp->dst, &inner.src)) // errors go to who sent the quoted packet, nobody else
-        reason = DROP_ICMP_UNRELATED;
-    struct flow_key sent = {.src = inner.src,
-                            .dst = inner.dst,
-                            .sport = inner.sport,
-                            .dport = inner.dport,
-                            .port = port->index,
-                            .vni = port->vni,
-                            .ip_version = inner.ip_version,
-                            .protocol = inner.protocol,
-                            .dir = dir == FLOW_OUT ? FLOW_IN : FLOW_OUT};
-    struct flow_key key;
-    if (reason == DROP_NONE && !flow_key_reply(&sent, &key))
-        reason = DROP_ICMP_UNRELATED;
-    uint32_t entry = FLOW_NONE;
-    uint64_t hash = 0;
-    if (reason == DROP_NONE) {
-        key.realm = realm_of[origin];
-        hash = flow_hash(n->secret, &key);
-        entry = flow_table_lookup(n->flows, &key, hash);
-        if (entry == FLOW_NONE)
-            reason = DROP_ICMP_UNRELATED;
-    }
-    if (reason == DROP_NONE && !flow_is_current(n, port, flow_table_entry(n->flows, entry), flow_table_hot(n->flows, entry))) {
-        struct miss m;
-        flow_revalidate(c, port, &key, hash, entry, &m);
-        reason = m.reason;
-        entry = m.entry;
-    }
-    if (reason == DROP_NONE && entry == FLOW_NONE)
-        reason = DROP_ICMP_UNRELATED;
-    const struct flow_entry *e = flow_table_entry(n->flows, entry);
-    if (reason == DROP_NONE && (e->xp.flags & XP_DEC_TTL) && pp->ttl <= 1)
-        reason = DROP_TTL_EXPIRED;
-    if (reason == DROP_NONE && is_too_big(port, p, pp))
-        reason = DROP_TOO_BIG;
-    if (reason != DROP_NONE)
-        return ended(c, port, dir, p, reason); // without an answer: no error about an error
-    transposition_apply_icmp_error(&e->xp, &key, p, pp, &inner);
-    return forward(c, port, &key, &e->xp, hash, pp->tos, p);
 }
 
 // What the gateway answers or refuses itself. True: the packet's end was decided (*refused: it was dropped).
@@ -389,16 +339,20 @@ static void resume(struct context *c, const struct waiting *w)
     run_on(c, look_up(c, w->port, w->origin, w->p, &pp), w->p, 1);
 }
 
-// A run, and what it made go on.
-static void run_all(struct context *c, struct port *port, enum origin origin, struct packet *p)
+static void resume_waiting(struct context *c)
 {
     struct worker *w = worker_of(c);
-    run_on(c, (struct next_pass){port, origin, DROP_NONE}, p, 0);
-    for (unsigned i = 0; i < w->n_waiting; i++) {
+    for (unsigned i = 0; i < w->n_waiting; i++) { // which may make others wait
         struct waiting next = w->waiting[i];
         resume(c, &next);
     }
     w->n_waiting = 0;
+}
+
+void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    run_on(c, (struct next_pass){port, origin, DROP_NONE}, p, 0);
+    resume_waiting(c);
 }
 
 // ---- The hit path: canonical packets of current flows, 32 at a time, so that memory is fetched ahead.
@@ -461,10 +415,6 @@ void run_jobs(struct context *c, unsigned count)
             flow_table_prefetch_entry(c->n->flows, jobs[i].hash);
     for (unsigned i = 0; i < count; i++)
         if (!jobs[i].canonical || !hit_fast(c, &jobs[i]))
-            run_all(c, jobs[i].port, jobs[i].origin, jobs[i].p);
-}
-
-void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
-{
-    run_all(c, port, origin, p);
+            run_packet(c, jobs[i].port, jobs[i].origin, jobs[i].p);
+    resume_waiting(c);
 }

@@ -3,9 +3,9 @@
 // the later ones can follow the same flow, each packet as it came. Nothing is put together.
 //
 // A set holds the datagrams of one owner (a port, a group of external addresses): what a flood costs, it costs that
-// owner alone. Later fragments that come before the first wait for it, a few of each datagram; when the first was judged
-// they go on or end like it. A datagram whose fragments overlap or contradict each other is dropped from there on
-// (RFC 5722, RFC 1858); one fragment twice is no contradiction. A datagram that is complete is forgotten at once, so
+// owner alone. Later fragments that come before the first wait for it, a few of each datagram; when the first was
+// judged they go on or end like it. A datagram whose fragments overlap or contradict each other is dropped from there
+// on (RFC 5722, RFC 1858); one fragment twice is no contradiction. A datagram that is complete is forgotten at once, so
 // that its identification may be used again.
 //
 // Full sets give away the worst first: what waits without a first fragment, then what was refused, then what is under
@@ -68,8 +68,8 @@ struct datagram {
     struct packet *held[FRAGMENT_HELD];
 };
 
-struct fragments { // zeroed is empty
-    unsigned held; // packets
+struct fragments {                    // zeroed is empty
+    unsigned held;                    // packets
     uint32_t ids[FRAGMENT_DATAGRAMS]; // of the keys, together for the search
     struct datagram datagrams[FRAGMENT_DATAGRAMS];
 };

@@ -135,14 +135,14 @@ static void overlaps(void **state)
         uint16_t offset, bytes;
         bool more;
     } bad[] = {
-        {1392, 16, true},  // into the first
-        {2792, 16, true},  // into the second
-        {1400, 1408, true}, // the second, longer
-        {1400, 8, true},   // the second, shorter
-        {1408, 8, true},   // inside
+        {1392, 16, true},    // into the first
+        {2792, 16, true},    // into the second
+        {1400, 1408, true},  // the second, longer
+        {1400, 8, true},     // the second, shorter
+        {1408, 8, true},     // inside
         {1400, 1400, false}, // the second, but said to be the last
-        {8, 8000, true},   // over all
-        {800, 8, false},   // an end before others
+        {8, 8000, true},     // over all
+        {800, 8, false},     // an end before others
     };
     for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
         begin(NULL);
@@ -289,7 +289,10 @@ static void forgotten(void **state)
     assert_int_equal(later(7, 1400, 8, true, 0), FRAGMENT_HOLD);
 }
 
-#define CASE(text, fn) {text, fn, begin, NULL, NULL}
+#define CASE(text, fn) \
+    { \
+        text, fn, begin, NULL, NULL \
+    }
 
 int main(void)
 {

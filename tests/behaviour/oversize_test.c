@@ -22,7 +22,8 @@ static struct frame big_udp(int family, struct end src, struct end dst, uint32_t
 }
 
 // An ICMP "too big" from `from` to `to` that names the MTU and quotes f.
-static void expect_told(struct frame *e, int family, struct end from, struct end to, uint32_t mtu, const struct frame *f)
+static void expect_told(struct frame *e, int family, struct end from, struct end to, uint32_t mtu,
+                        const struct frame *f)
 {
     assert_true(goes(e, family, from, to));
     struct view v = view_of(e);
