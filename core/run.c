@@ -69,8 +69,10 @@ static bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
            (pp->protocol == IPPROTO_TCP4 && (pp->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)));
 }
 
-struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
-                         const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
+// Inlined: every hit goes through here.
+static inline struct next_pass forward_now(struct context *c, struct port *port, const struct flow_key *key,
+                                           const struct transposition *xp, uint64_t hash, uint8_t tos,
+                                           struct packet *p)
 {
     uint8_t dir = key->dir;
     struct node *n = c->n;
@@ -110,6 +112,12 @@ struct next_pass forward(struct context *c, struct port *port, const struct flow
         break;
     }
     return ended(c, port, dir, p, reason);
+}
+
+struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
+                         const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
+{
+    return forward_now(c, port, key, xp, hash, tos, p);
 }
 
 static struct next_pass apply(struct context *c, struct port *port, const struct flow_key *key,
@@ -401,7 +409,7 @@ static bool hit_fast(struct context *c, struct job *j)
     counter_add(&hot->bytes, p->len);
     store_relaxed(&hot->last_seen, now_ms(c));
     hit_rewrite(&e->xp, p, j->h.l3, j->h.l4, j->h.ip_version, j->h.protocol);
-    run_on(c, forward(c, port, &j->key, &e->xp, j->hash, j->h.tos, p), p, 1);
+    run_on(c, forward_now(c, port, &j->key, &e->xp, j->hash, j->h.tos, p), p, 1);
     return true;
 }
 
