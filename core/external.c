@@ -152,16 +152,6 @@ static struct neighbour *find_neighbour(struct external_link *l, const struct ip
     return oldest;
 }
 
-static void count_sent(struct context *c, struct port *port, uint32_t bytes)
-{
-    if (!port) {
-        counter_add(&worker_of(c)->counters.underlay_forwarded, 1);
-        return;
-    }
-    counter_add(&counters_of(c, port)->sent[FLOW_OUT], 1);
-    counter_add(&counters_of(c, port)->sent_bytes[FLOW_OUT], bytes);
-}
-
 // [external lock] The MAC if it is known; else the packet waits, and *question says whether to ask now.
 static enum drop resolve(struct context *c, struct external_link *l, const struct ip_addr *hop,
                          const struct ip_addr *sender, struct packet *p, uint64_t *mac, bool *question)
@@ -212,7 +202,7 @@ bool external_send(struct context *c, struct port *port, uint32_t link, struct p
     if (*reason != DROP_NONE)
         return false;
     if (mac == 0) { // waits; counted as sent, and as a drop of the node if no answer comes
-        count_sent(c, port, bytes);
+        count_sent(c, port, FLOW_OUT, bytes);
         return true;
     }
     ethernet(p, &mac, &l->config.mac, ip_is_v4(dst) ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
@@ -330,7 +320,7 @@ bool external_control(struct context *c, uint32_t link, struct packet *p, const 
         control_arp(c, link, p);
         return true;
     }
-    bool nd = pp->protocol == IPPROTO_ICMP6 && pp->l4 && (pp->icmp_type == 135 || pp->icmp_type == 136);
+    bool nd = pp->protocol == IPPROTO_ICMP6 && pp->l4 && !(pp->flags & PARSE_FRAGMENT) && (pp->icmp_type == 135 || pp->icmp_type == 136);
     if (nd)
         control_nd(c, link, p, pp);
     return nd;

@@ -6,12 +6,18 @@
 
 #include "core/flow_log.h"
 #include "core/node.h"
+#include "engine/fragments.h"
 #include "engine/hit_path.h"
 #include "vpc/walk.h"
 
 #define MAX_WORKERS 16
 #define MAX_LINKS 4
 #define LOCK_EXTERNAL 256 // ENV lock of the external neighbours
+#define LOCK_FRAGMENTS 257 // and the next seven: fragments, by owner
+#define FRAGMENT_LOCKS 8
+#define EDGE_FRAGMENT_SETS 16   // by external address
+#define FRAGMENTS_HELD_MAX 1024 // packets that wait for a first fragment, in all sets
+#define WAITING_MAX 64
 
 struct token_bucket { // under the port's connection lock
     uint64_t filled_at; // ns
@@ -59,6 +65,7 @@ struct port {
     uint8_t paused;
     uint8_t any_mac; // anti-spoof off, or allowed addresses with MACs of their own: hits do not check the source MAC
     uint8_t limited; // any rate limit
+    struct fragments *fragments; // under its fragment lock; stays when the port goes
     uint64_t mac;    // mac_word
     struct port_counters *counters[MAX_WORKERS]; // each worker's own; set before the policy is
     struct port_limits limits;
@@ -123,8 +130,19 @@ struct job { // one packet of a batch, with what the hit path found out about it
     struct flow_key key;
 };
 
+struct waiting { // a packet whose run begins or goes on when the one under way is done
+    struct packet *p;
+    struct port *port;
+    enum origin origin;
+    bool later; // a fragment with these ports
+    struct fragment_ports ports;
+};
+
 struct CACHE_ALIGNED worker {
     struct group group;
+    struct waiting waiting[WAITING_MAX];
+    unsigned n_waiting;
+    unsigned n_held; // fragments of the batch that the edge keeps: they count as received when they go on
     struct job jobs[PLATFORM_BATCH];
     unsigned n_jobs;
     bool slow; // a packet of the batch may have made or ended connections: entries found before it are old
@@ -171,6 +189,8 @@ struct node {
     struct kept_port *kept;
     struct worker *workers;
     struct external_link links[MAX_LINKS];
+    struct fragments *edge_fragments; // EDGE_FRAGMENT_SETS
+    uint32_t fragments_held;
     uint32_t last_generation;
     struct policy *retired; // policies past their grace period, for the control thread to free
     struct meter_base *meter_bases; // by connection; NULL until a policy has classes
@@ -186,6 +206,7 @@ struct context { // of one receive call
     struct node *n;
     unsigned worker;
     uint64_t now;
+    bool made_here; // what is sent or dropped now was made here: it is no packet that came in
 };
 
 static inline struct worker *worker_of(const struct context *c)
@@ -203,11 +224,37 @@ static inline struct port_counters *counters_of(const struct context *c, const s
     return p->counters[c->worker];
 }
 
+static const uint8_t dir_of[] = {
+    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN,
+    [FROM_SELF] = FLOW_IN};
+static const uint8_t realm_of[] = {
+    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE,
+    [FROM_SELF] = REALM_SELF};
+
+static inline void count_received(const struct context *c, const struct port *p, uint8_t dir, uint32_t bytes)
+{
+    counter_add(&counters_of(c, p)->received[dir], 1);
+    counter_add(&counters_of(c, p)->received_bytes[dir], bytes);
+}
+
+struct next_pass { // how a packet's way through a port ended
+    struct port *port; // it goes on there; NULL: nowhere
+    enum origin origin;
+    enum drop reason; // it was dropped
+};
+
 // ---- run.c
 // Takes a frame through the port's pipeline to its end, local hops between ports included. Consumes it.
 void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p);
 // The same for the first `count` of the worker's jobs (p, port and origin are set), together.
 void run_jobs(struct context *c, unsigned count);
+struct next_pass ended(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason); // drops
+// [related.c] An ICMP error about a packet of a known connection.
+struct next_pass related(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                         const struct parsed *pp);
+// The rewritten packet goes where its transposition says; a local hop is left to the caller.
+struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
+                         const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p);
 // [miss.c] First packet, or one whose verdict is stale. *entry: current verdict to apply; or the reason.
 struct miss {
     enum drop reason;
@@ -222,7 +269,6 @@ void flow_revalidate(struct context *c, struct port *port, const struct flow_key
 bool flow_is_current(const struct node *n, const struct port *port, const struct flow_entry *e,
                      const struct flow_hot *hot);
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key);
-bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp);
 struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp);
 bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot);
 // The key of the flow that an ICMP error is about: it travels as the answers to the packet that it quotes do.
@@ -240,6 +286,7 @@ enum drop walk_again(struct context *c, struct port *port, const struct policy *
 
 // ---- send.c: each consumes the packet
 void send_to(struct context *c, struct port *port, uint8_t dir, uint8_t to, uint32_t dest, struct packet *p);
+void count_sent(struct context *c, struct port *port, uint8_t dir, uint32_t bytes); // without send_to; port may be NULL
 void send_answer(struct context *c, struct port *port, struct packet *p); // made here, to the guest
 void send_flush(struct context *c);
 void drop_packet(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason);
@@ -263,6 +310,14 @@ void answer_reject(struct context *c, struct port *port, struct packet *p, const
 // ---- limits.c; only where port->limited
 bool limits_allow(const struct context *c, struct port *port, uint8_t dir, uint32_t bytes); // of the inner frame
 bool limits_allow_new(const struct context *c, struct port *port);
+// Beyond the port's rate: p is dropped then.
+static inline bool over_limit(struct context *c, struct port *port, uint8_t dir, struct packet *p)
+{
+    if (likely(!load_relaxed(&port->limited)) || limits_allow(c, port, dir, p->len))
+        return false;
+    drop_packet(c, port, dir, p, DROP_RATE_LIMITED);
+    return true;
+}
 void limits_set(struct port *port, const struct blueprint_qos *q);
 
 // ---- meter.c
@@ -288,6 +343,32 @@ void denials_flush(struct node *n, struct port *port, uint64_t now, bool all);
 void events_look(struct context *c); // worker 0
 // [control] Counts one, and tells of all if the last event of this kind is long ago.
 void event_refused(struct node *n, struct watched *w, const char *kind, uint32_t port, const char *text);
+// ---- fragment.c: virtual reassembly (engine/fragments.h)
+// A first fragment, before it is judged: DROP_NONE, or why it ends.
+enum drop fragment_first(struct context *c, struct port *port, const struct fragment_key *key,
+                         const struct parsed *pp);
+// It was judged, or the rest is refused with a later one: those that waited follow (worker's `waiting`) or are dropped.
+void fragment_judged(struct context *c, struct port *port, enum origin origin, const struct fragment_key *key,
+                     enum drop reason);
+// A later one. FRAGMENT_GO: its ports have been filled in. FRAGMENT_HOLD: it is no longer the caller's.
+enum fragment_answer fragment_later(struct context *c, struct port *port, const struct fragment_key *key,
+                                    struct packet *p, struct parsed *pp, enum drop *reason);
+void fragment_fill(struct parsed *pp, const struct fragment_ports *ports);
+// The same at an edge, where shared addresses are told apart by ports and nothing is judged. from: the node it came
+// from, NULL: an external link. *waited: with a first fragment, those that go on behind it.
+enum fragment_answer fragment_at_edge(struct context *c, const struct ip_addr *from, struct packet *p,
+                                      struct parsed *pp, enum drop *reason, struct fragment_queue *waited,
+                                      struct fragment_ports *ports);
+void fragment_tick(struct context *c);
+void fragment_forget(struct node *n, struct port *port); // the port is new: what another left there is over
+void fragment_close(struct node *n);                     // no worker runs any more
+
+// ---- oversize.c
+bool is_too_big(const struct port *port, const struct packet *p, const struct parsed *pp);
+bool can_be_cut(const struct port *port, const struct packet *p, const struct parsed *pp);
+// A packet that does not fit the port's MTU is sent in pieces, or its sender is told. `pp` and p are as they came.
+struct next_pass oversize(struct context *c, struct port *port, const struct flow_key *key,
+                          const struct transposition *xp, uint64_t hash, struct packet *p, const struct parsed *pp);
 
 // ---- external.c
 // Sends an IP packet (its Ethernet header is rewritten) out of an edge's link on behalf of a port (NULL: transit from

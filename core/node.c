@@ -10,7 +10,8 @@ void node_config_default(struct node_config *c)
                               .max_mappings = 65536,
                               .outer_hop_limit = 64,
                               .timeouts = conn_timeouts_default,
-                              .tcp_port_quarantine_s = 60};
+                              .tcp_port_quarantine_s = 60,
+                              .fragment_timeout_s = 30};
 }
 
 static void *get(struct node *n, size_t count, size_t size)
@@ -138,9 +139,10 @@ struct node *node_create(const struct platform *platform, const struct node_conf
     n->env = &n->platform.env;
     n->config = *config;
     n->workers = get(n, config->workers, sizeof(*n->workers));
+    n->edge_fragments = get(n, EDGE_FRAGMENT_SETS, sizeof(*n->edge_fragments));
     if (n->workers)
         n->workers[0].now = now;
-    if (!n->workers || !make_tables(n) || !make_ports(n) || !make_connections(n, now) || !make_links(n) ||
+    if (!n->workers || !n->edge_fragments || !make_tables(n) || !make_ports(n) || !make_connections(n, now) || !make_links(n) ||
         !make_log(n)) {
         node_destroy(n);
         return NULL;
@@ -198,6 +200,7 @@ void node_destroy(struct node *n)
     free_links(n);
     flow_log_destroy(&env, n->flow_log);
     env.free(env.ctx, n->meter_bases);
+    fragment_close(n);
     env.free(env.ctx, n->ports);
     env.free(env.ctx, n->workers);
     env.free(env.ctx, n);

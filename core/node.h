@@ -34,6 +34,7 @@ struct node_config {
     uint8_t outer_hop_limit;
     struct conn_timeouts timeouts;
     uint32_t tcp_port_quarantine_s; // freed SNAT ports, default 60
+    uint32_t fragment_timeout_s;    // of a datagram whose fragments are not all there, default 30
     struct mac_addr service_mac;    // of the metadata tap
     const struct node_external_link *external;
     uint32_t n_external;

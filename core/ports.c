@@ -95,8 +95,12 @@ static uint32_t choose_index(struct node *n, const struct uuid *id)
     return fresh ? fresh : used;
 }
 
-static bool make_counters(struct node *n, struct port *port)
+static bool make_memory(struct node *n, struct port *port)
 {
+    if (!port->fragments)
+        store_release(&port->fragments, n->env->alloc(n->env->ctx, sizeof(*port->fragments)));
+    if (!port->fragments)
+        return false;
     for (unsigned w = 0; w < n->config.workers; w++) {
         if (!port->counters[w])
             port->counters[w] = n->env->alloc(n->env->ctx, sizeof(struct port_counters));
@@ -172,7 +176,7 @@ static void claim_bindings(struct node *n, struct port *port)
     }
 }
 
-// An index for a port that is not there yet, and its counters. Nothing that another port left there is touched yet.
+// An index for a port that is not there yet, and its memory. Nothing that another port left there is touched yet.
 static struct port *find_place(struct node *n, const struct blueprint *b, struct node_error *e)
 {
     uint32_t index = choose_index(n, &b->port);
@@ -181,7 +185,7 @@ static struct port *find_place(struct node *n, const struct blueprint *b, struct
         node_refuse(e, NODE_LIMIT, "", "this node has no room for another port");
         return NULL;
     }
-    if (make_counters(n, &n->ports[index]))
+    if (make_memory(n, &n->ports[index]))
         return &n->ports[index];
     node_refuse(e, NODE_LIMIT, "", "not enough memory for the port");
     return NULL;
@@ -194,6 +198,7 @@ static void move_in(struct node *n, struct port *port, const struct blueprint *b
     if (!kept->used || !uuid_equal(&kept->id, &b->port))
         conn_port_flush(n->connections, port->index);
     *kept = (struct kept_port){.id = b->port, .used = 1};
+    fragment_forget(n, port);
     port->id = b->port;
     store_relaxed(&port->paused, 0);
     port->next_ra = 0;

@@ -7,18 +7,6 @@
 
 #define AHEAD 8u // packets whose memory is on its way
 
-struct next_pass {
-    struct port *port;
-    enum origin origin;
-};
-
-static const uint8_t dir_of[] = {
-    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN,
-    [FROM_SELF] = FLOW_IN};
-static const uint8_t realm_of[] = {
-    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE,
-    [FROM_SELF] = REALM_SELF};
-
 void flow_key_of(const struct port *port, enum origin origin, const struct parsed *pp, struct flow_key *key)
 {
     flow_key_from_parsed(key, pp, port->index, load_relaxed(&port->vni), dir_of[origin], realm_of[origin]);
@@ -36,12 +24,10 @@ bool flow_is_current(const struct node *n, const struct port *port, const struct
     return load_relaxed(&hot->dependency_version) == version;
 }
 
-bool too_big(const struct port *port, const struct packet *p, const struct parsed *pp)
+struct next_pass ended(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason)
 {
-    uint32_t mtu = load_relaxed(&port->mtu);
-    if (p->gso_type == GSO_NONE)
-        return pp->ip_len > mtu;
-    return (uint32_t)(pp->payload - pp->l3) + p->gso_size > mtu;
+    drop_packet(c, port, dir, p, reason);
+    return (struct next_pass){.reason = reason};
 }
 
 struct tcp_segment segment_of(const struct conn *k, uint8_t dir, const struct parsed *pp)
@@ -77,6 +63,8 @@ static bool track(struct context *c, struct port *port, const struct flow_entry 
 
 bool wants_tracking(const struct parsed *pp, const struct flow_hot *hot)
 {
+    if (pp->flags & PARSE_FRAG_LATER) // the first one said it all
+        return false;
     return (load_relaxed(&hot->flags) & FLOW_TRACK) ||
            (pp->protocol == IPPROTO_TCP4 && (pp->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)));
 }
@@ -91,18 +79,15 @@ struct port *local_hop(struct node *n, const struct transposition *xp, enum orig
     return other ? NULL : port;
 }
 
-// Beyond the port's rate: p is dropped then.
-static bool over_limit(struct context *c, struct port *port, uint8_t dir, struct packet *p)
+static bool source_mac_is(const struct port *port, const void *mac)
 {
-    if (likely(!load_relaxed(&port->limited)) || limits_allow(c, port, dir, p->len))
-        return false;
-    drop_packet(c, port, dir, p, DROP_RATE_LIMITED);
-    return true;
+    return load_relaxed(&port->any_mac) || load_relaxed(&port->mac) == mac_word(mac);
 }
 
-// The rewritten packet goes where its transposition says; local hops are left to the caller's loop.
-static struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
-                                const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
+// Inlined: every hit goes through here.
+static inline struct next_pass forward_now(struct context *c, struct port *port, const struct flow_key *key,
+                                           const struct transposition *xp, uint64_t hash, uint8_t tos,
+                                           struct packet *p)
 {
     uint8_t dir = key->dir;
     struct node *n = c->n;
@@ -129,8 +114,7 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
     case XP_TO_SELF:
         next.port = local_hop(n, xp, &next.origin);
         if (next.port) {
-            counter_add(&counters_of(c, port)->sent[dir], 1);
-            counter_add(&counters_of(c, port)->sent_bytes[dir], p->len);
+            count_sent(c, port, dir, p->len);
             return next;
         }
         break;
@@ -138,8 +122,13 @@ static struct next_pass forward(struct context *c, struct port *port, const stru
         reason = DROP_NO_MAPPING;
         break;
     }
-    drop_packet(c, port, dir, p, reason);
-    return next;
+    return ended(c, port, dir, p, reason);
+}
+
+struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
+                         const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
+{
+    return forward_now(c, port, key, xp, hash, tos, p);
 }
 
 static struct next_pass apply(struct context *c, struct port *port, const struct flow_key *key,
@@ -148,83 +137,20 @@ static struct next_pass apply(struct context *c, struct port *port, const struct
 {
     uint8_t dir = key->dir;
     if (unlikely((xp->flags & XP_DEC_TTL) && pp->ttl <= 1)) {
-        if (dir == FLOW_OUT)
-            answer_error(c, port, p, pp, ICMP_TTL_EXPIRED, DROP_TTL_EXPIRED);
-        else
-            drop_packet(c, port, dir, p, DROP_TTL_EXPIRED);
-        return (struct next_pass){0};
+        if (dir != FLOW_OUT)
+            return ended(c, port, dir, p, DROP_TTL_EXPIRED);
+        answer_error(c, port, p, pp, ICMP_TTL_EXPIRED, DROP_TTL_EXPIRED);
+        return (struct next_pass){.reason = DROP_TTL_EXPIRED};
     }
-    if (unlikely(too_big(port, p, pp)) && xp->to != XP_TO_SERVICE) {
-        if (dir == FLOW_OUT && (pp->ip_version == 6 || (pp->flags & PARSE_DF)))
-            answer_error(c, port, p, pp, ICMP_TOO_BIG, DROP_TOO_BIG);
-        else
-            drop_packet(c, port, dir, p, DROP_TOO_BIG);
-        return (struct next_pass){0};
-    }
+    if (unlikely(is_too_big(port, p, pp)) && xp->to != XP_TO_SERVICE)
+        return oversize(c, port, key, xp, hash, p, pp);
     transposition_apply(xp, p, pp, mss);
     return forward(c, port, key, xp, hash, pp->tos, p);
 }
 
-enum drop find_related(const struct port *port, enum origin origin, const struct packet *p, const struct parsed *pp,
-                       struct parsed_embedded *inner, struct flow_key *key)
-{
-    enum drop reason = parse_embedded(p, pp, inner);
-    struct flow_key sent = {.src = inner->src,
-                            .dst = inner->dst,
-                            .sport = inner->sport,
-                            .dport = inner->dport,
-                            .port = port->index,
-                            .vni = load_relaxed(&port->vni),
-                            .ip_version = inner->ip_version,
-                            .protocol = inner->protocol,
-                            .dir = dir_of[origin] == FLOW_OUT ? FLOW_IN : FLOW_OUT};
-    *key = sent;
-    if (reason != DROP_NONE)
-        return reason;
-    // Errors go to who sent the quoted packet, nobody else.
-    if (!ip_equal(&pp->dst, &inner->src) || !flow_key_reply(&sent, key))
-        return DROP_ICMP_UNRELATED;
-    key->realm = realm_of[origin];
-    return DROP_NONE;
-}
-
-// An ICMP error belongs to the connection of the packet inside it, which travelled the other way.
-static struct next_pass related(struct context *c, struct port *port, enum origin origin, struct packet *p,
-                                const struct parsed *pp)
-{
-    struct node *n = c->n;
-    uint8_t dir = dir_of[origin];
-    struct parsed_embedded inner;
-    struct flow_key key;
-    enum drop reason = find_related(port, origin, p, pp, &inner, &key);
-    uint64_t hash = flow_hash(n->secret, &key);
-    uint32_t entry = reason == DROP_NONE ? flow_table_lookup(n->flows, &key, hash) : FLOW_NONE;
-    if (entry != FLOW_NONE &&
-        !flow_is_current(n, port, flow_table_entry(n->flows, entry), flow_table_hot(n->flows, entry))) {
-        struct miss m;
-        flow_revalidate(c, port, &key, hash, entry, &m);
-        reason = m.reason;
-        entry = m.entry;
-    }
-    if (reason == DROP_NONE && entry == FLOW_NONE)
-        reason = DROP_ICMP_UNRELATED;
-    const struct flow_entry *e = flow_table_entry(n->flows, entry);
-    if (reason == DROP_NONE && (e->xp.flags & XP_DEC_TTL) && pp->ttl <= 1)
-        reason = DROP_TTL_EXPIRED;
-    if (reason == DROP_NONE && too_big(port, p, pp))
-        reason = DROP_TOO_BIG;
-    if (reason != DROP_NONE) { // without an answer: no error about an error
-        drop_packet(c, port, dir, p, reason);
-        return (struct next_pass){0};
-    }
-    if (over_limit(c, port, dir, p))
-        return (struct next_pass){0};
-    transposition_apply_icmp_error(&e->xp, &key, p, pp, &inner);
-    return forward(c, port, &key, &e->xp, hash, pp->tos, p);
-}
-
-// What the gateway answers or refuses itself. True: the packet's end was decided.
-static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p, const struct parsed *pp)
+// What the gateway answers or refuses itself. True: the packet's end was decided (*refused: it was dropped).
+static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                    const struct parsed *pp, enum drop *refused)
 {
     const struct policy *policy = load_acquire(&port->policy);
     uint8_t dir = dir_of[origin];
@@ -238,6 +164,7 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
         v = pp->ip_version ? GATEWAY_PASS : GATEWAY_DROP;
     if (v == GATEWAY_PASS || v == GATEWAY_METADATA)
         return false;
+    *refused = v == GATEWAY_DROP ? reason : DROP_NONE;
     if (v == GATEWAY_DROP) {
         drop_packet(c, port, dir, p, reason);
         return true;
@@ -245,6 +172,7 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
     bool icmp_echo = pp->ip_version && (pp->icmp_type == 8 || pp->icmp_type == 128) &&
                      (pp->protocol == IPPROTO_ICMP4 || pp->protocol == IPPROTO_ICMP6);
     if (icmp_echo && !icmp_allowed(c, port)) {
+        *refused = DROP_RATE_ICMP;
         drop_packet(c, port, dir, p, DROP_RATE_ICMP);
         return true;
     }
@@ -256,27 +184,23 @@ static bool gateway(struct context *c, struct port *port, enum origin origin, st
 static struct next_pass miss(struct context *c, struct port *port, enum origin origin, struct packet *p,
                              const struct parsed *pp, const struct flow_key *key, uint64_t hash)
 {
-    struct next_pass none = {0};
+    struct next_pass end = {0};
     uint8_t dir = dir_of[origin];
     counter_add(&counters_of(c, port)->misses[dir], 1);
-    if (gateway(c, port, origin, p, pp))
-        return none;
-    if (pp->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER)) {
-        drop_packet(c, port, dir, p, DROP_FRAGMENT);
-        return none;
-    }
+    if (!(pp->flags & PARSE_FRAGMENT) && gateway(c, port, origin, p, pp, &end.reason)) // fragments have been there
+        return end;
+    if (pp->flags & PARSE_FRAG_LATER) // by itself it opens no connection
+        return ended(c, port, dir, p, DROP_FRAGMENT_ORPHAN);
     if (pp->flags & PARSE_ICMP_ERROR)
-        return related(c, port, origin, p, pp);
+        return pp->flags & PARSE_FRAGMENT ? ended(c, port, dir, p, DROP_FRAGMENT) : related(c, port, origin, p, pp);
     struct miss m;
     flow_miss(c, port, p, pp, key, hash, &m);
     if (m.reason == DROP_FIREWALL_REJECT && dir == FLOW_OUT) {
         answer_reject(c, port, p, pp);
-        return none;
+        return (struct next_pass){.reason = m.reason};
     }
-    if (m.reason != DROP_NONE) {
-        drop_packet(c, port, dir, p, m.reason);
-        return none;
-    }
+    if (m.reason != DROP_NONE)
+        return ended(c, port, dir, p, m.reason);
     if (m.entry == FLOW_NONE)
         return apply(c, port, key, &m.stateless, 0, hash, p, pp);
     const struct flow_entry *e = flow_table_entry(c->n->flows, m.entry);
@@ -294,10 +218,8 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
         struct miss m;
         counter_add(&counters_of(c, port)->misses[dir], 1);
         flow_revalidate(c, port, key, hash, entry, &m);
-        if (m.reason != DROP_NONE) {
-            drop_packet(c, port, dir, p, m.reason);
-            return (struct next_pass){0};
-        }
+        if (m.reason != DROP_NONE)
+            return ended(c, port, dir, p, m.reason);
         if (m.entry == FLOW_NONE) // it ended meanwhile
             return miss(c, port, origin, p, pp, key, hash);
         e = flow_table_entry(n->flows, m.entry);
@@ -306,14 +228,13 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
         counter_add(&counters_of(c, port)->hits[dir], 1);
     }
     if (over_limit(c, port, dir, p))
-        return (struct next_pass){0};
+        return (struct next_pass){.reason = DROP_RATE_LIMITED};
     if (unlikely(wants_tracking(pp, hot))) {
         enum drop reason;
         if (!track(c, port, e, pp, &reason)) {
             if (reason == DROP_NONE)
                 return miss(c, port, origin, p, pp, key, hash);
-            drop_packet(c, port, dir, p, reason);
-            return (struct next_pass){0};
+            return ended(c, port, dir, p, reason);
         }
     }
     counter_add(&hot->packets, 1);
@@ -322,48 +243,138 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
     return apply(c, port, key, &e->xp, e->mss, hash, p, pp);
 }
 
-static bool source_mac_is(const struct port *port, const void *mac)
+static struct next_pass look_up(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                                const struct parsed *pp)
 {
-    return load_relaxed(&port->any_mac) || load_relaxed(&port->mac) == mac_word(mac);
+    struct flow_key key;
+    flow_key_of(port, origin, pp, &key);
+    uint64_t hash = flow_hash(c->n->secret, &key);
+    bool never_a_flow = pp->ip_version == 0 || (pp->flags & PARSE_ICMP_ERROR);
+    uint32_t entry = never_a_flow ? FLOW_NONE : flow_table_lookup(c->n->flows, &key, hash);
+    return entry != FLOW_NONE ? hit(c, port, origin, p, pp, &key, hash, entry)
+                              : miss(c, port, origin, p, pp, &key, hash);
+}
+
+static struct next_pass run_first(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                                  const struct parsed *pp, const struct fragment_key *key)
+{
+    struct next_pass next = {0};
+    bool at_gateway = gateway(c, port, origin, p, pp, &next.reason);
+    if (at_gateway && next.reason == DROP_NONE)
+        return next; // answered, as the later ones will be, each by itself
+    enum drop reason = fragment_first(c, port, key, pp);
+    if (reason != DROP_NONE)
+        return at_gateway ? next : ended(c, port, dir_of[origin], p, reason);
+    if (!at_gateway)
+        next = look_up(c, port, origin, p, pp);
+    fragment_judged(c, port, origin, key, next.reason);
+    return next;
+}
+
+// False: it waits for the first.
+static bool run_later(struct context *c, struct port *port, enum origin origin, struct packet *p, struct parsed *pp,
+                      const struct fragment_key *key, struct next_pass *next)
+{
+    if (gateway(c, port, origin, p, pp, &next->reason))
+        return true;
+    switch (fragment_later(c, port, key, p, pp, &next->reason)) {
+    case FRAGMENT_HOLD:
+        return false;
+    case FRAGMENT_DROP:
+        drop_packet(c, port, dir_of[origin], p, next->reason);
+        return true;
+    case FRAGMENT_GO:
+        break;
+    }
+    *next = look_up(c, port, origin, p, pp);
+    if (next->reason != DROP_NONE) // without this one the rest is worth nothing
+        fragment_judged(c, port, origin, key, next->reason);
+    return true;
+}
+
+static struct next_pass run_fragment(struct context *c, struct port *port, enum origin origin, struct packet *p,
+                                     struct parsed *pp)
+{
+    struct next_pass next = {0};
+    struct fragment_key key;
+    uint32_t bytes = p->len;
+    fragment_key_from_parsed(&key, pp, port->vni, dir_of[origin], realm_of[origin]);
+    if (pp->flags & PARSE_FRAG_FIRST)
+        next = run_first(c, port, origin, p, pp, &key);
+    else if (!run_later(c, port, origin, p, pp, &key, &next))
+        return next; // counts when it goes on
+    count_received(c, port, dir_of[origin], bytes);
+    return next;
+}
+
+static enum drop before_flows(const struct port *port, uint8_t dir, const struct packet *p, struct parsed *pp)
+{
+    enum drop reason = load_relaxed(&port->paused) ? DROP_PORT_PAUSED : parse_frame(p, pp);
+    if (reason == DROP_NONE && dir == FLOW_OUT && !source_mac_is(port, &pp->src_mac))
+        reason = DROP_SPOOF_MAC;
+    if (reason == DROP_NONE && (pp->flags & PARSE_SOURCE_ROUTE))
+        reason = DROP_SOURCE_ROUTE;
+    return reason;
 }
 
 static struct next_pass run_once(struct context *c, struct port *port, enum origin origin, struct packet *p)
 {
-    struct node *n = c->n;
     uint8_t dir = dir_of[origin];
     struct parsed pp;
-    enum drop reason = load_relaxed(&port->paused) ? DROP_PORT_PAUSED : parse_frame(p, &pp);
-    if (reason == DROP_NONE && dir == FLOW_OUT && !source_mac_is(port, &pp.src_mac))
-        reason = DROP_SPOOF_MAC;
-    if (reason == DROP_NONE && (pp.flags & PARSE_SOURCE_ROUTE))
-        reason = DROP_SOURCE_ROUTE;
-    if (reason != DROP_NONE) {
-        drop_packet(c, port, dir, p, reason);
-        return (struct next_pass){0};
-    }
-    struct flow_key key;
-    flow_key_of(port, origin, &pp, &key);
-    uint64_t hash = flow_hash(n->secret, &key);
-    bool never_a_flow = pp.ip_version == 0 || (pp.flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER | PARSE_ICMP_ERROR));
-    uint32_t entry = never_a_flow ? FLOW_NONE : flow_table_lookup(n->flows, &key, hash);
-    return entry != FLOW_NONE ? hit(c, port, origin, p, &pp, &key, hash, entry)
-                              : miss(c, port, origin, p, &pp, &key, hash);
+    enum drop reason = before_flows(port, dir, p, &pp);
+    if (reason == DROP_NONE && unlikely(pp.flags & PARSE_FRAGMENT))
+        return run_fragment(c, port, origin, p, &pp);
+    count_received(c, port, dir, p->len);
+    if (reason != DROP_NONE)
+        return ended(c, port, dir, p, reason);
+    return look_up(c, port, origin, p, &pp);
 }
 
 static void run_on(struct context *c, struct next_pass next, struct packet *p, unsigned passes)
 {
     for (; next.port; passes++) {
-        uint8_t dir = dir_of[next.origin];
-        struct port_counters *k = counters_of(c, next.port);
         worker_of(c)->slow = true;
-        counter_add(&k->received[dir], 1);
-        counter_add(&k->received_bytes[dir], p->len);
         if (passes == MAX_PASSES) {
-            drop_packet(c, next.port, dir, p, DROP_RECIRCULATION);
+            count_received(c, next.port, dir_of[next.origin], p->len);
+            drop_packet(c, next.port, dir_of[next.origin], p, DROP_RECIRCULATION);
             return;
         }
         next = run_once(c, next.port, next.origin, p);
     }
+}
+
+static void resume(struct context *c, const struct waiting *w)
+{
+    struct parsed pp;
+    if (!w->later) {
+        run_on(c, (struct next_pass){w->port, w->origin, DROP_NONE}, w->p, 1);
+        return;
+    }
+    uint8_t dir = dir_of[w->origin];
+    enum drop reason = before_flows(w->port, dir, w->p, &pp);
+    count_received(c, w->port, dir, w->p->len);
+    if (reason != DROP_NONE) {
+        drop_packet(c, w->port, dir, w->p, reason);
+        return;
+    }
+    fragment_fill(&pp, &w->ports);
+    run_on(c, look_up(c, w->port, w->origin, w->p, &pp), w->p, 1);
+}
+
+static void resume_waiting(struct context *c)
+{
+    struct worker *w = worker_of(c);
+    for (unsigned i = 0; i < w->n_waiting; i++) { // which may make others wait
+        struct waiting next = w->waiting[i];
+        resume(c, &next);
+    }
+    w->n_waiting = 0;
+}
+
+void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
+{
+    run_on(c, (struct next_pass){port, origin, DROP_NONE}, p, 0);
+    resume_waiting(c);
 }
 
 // ---- The hit path: canonical packets of current flows, 32 at a time, so that memory is fetched ahead.
@@ -411,17 +422,15 @@ static bool hit_fast(struct context *c, struct job *j)
                  load_relaxed(&port->paused) || !flow_is_current(n, port, e, hot) || !fits(port, p, &j->h) ||
                  (dir == FLOW_OUT && !source_mac_is(port, p->data + 6))))
         return false;
-    struct port_counters *k = counters_of(c, port);
-    counter_add(&k->received[dir], 1);
-    counter_add(&k->received_bytes[dir], p->len);
-    counter_add(&k->hits[dir], 1);
+    count_received(c, port, dir, p->len);
+    counter_add(&counters_of(c, port)->hits[dir], 1);
     if (over_limit(c, port, dir, p))
         return true;
     counter_add(&hot->packets, 1);
     counter_add(&hot->bytes, p->len);
     store_relaxed(&hot->last_seen, now_ms(c));
     hit_rewrite(&e->xp, p, j->h.l3, j->h.l4, j->h.ip_version, j->h.protocol);
-    run_on(c, forward(c, port, &j->key, &e->xp, j->hash, j->h.tos, p), p, 1);
+    run_on(c, forward_now(c, port, &j->key, &e->xp, j->hash, j->h.tos, p), p, 1);
     return true;
 }
 
@@ -445,11 +454,7 @@ void run_jobs(struct context *c, unsigned count)
             jobs[i].likely_entry = FLOW_NONE;
         if (jobs[i].canonical && hit_fast(c, &jobs[i]))
             continue;
-        run_on(c, (struct next_pass){jobs[i].port, jobs[i].origin}, jobs[i].p, 0);
+        run_packet(c, jobs[i].port, jobs[i].origin, jobs[i].p);
     }
-}
-
-void run_packet(struct context *c, struct port *port, enum origin origin, struct packet *p)
-{
-    run_on(c, (struct next_pass){port, origin}, p, 0);
+    resume_waiting(c);
 }

@@ -20,7 +20,8 @@ void capture_frame(struct context *c, uint32_t port, unsigned point, enum drop r
 
 void drop_packet(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason)
 {
-    counter_add(&counters_of(c, port)->drops[dir][reason], 1);
+    if (!c->made_here)
+        counter_add(&counters_of(c, port)->drops[dir][reason], 1);
     capture(c, port->index, CAPTURE_DROP, reason, p);
     packet_free(c, p);
 }
@@ -114,6 +115,18 @@ static void append(struct context *c, uint32_t port, uint8_t dir, uint8_t to, ui
     g->packets[g->n++] = p;
 }
 
+void count_sent(struct context *c, struct port *port, uint8_t dir, uint32_t bytes)
+{
+    if (!port) {
+        counter_add(&worker_of(c)->counters.underlay_forwarded, 1);
+    } else if (c->made_here) {
+        counter_add(&counters_of(c, port)->generated[dir], 1);
+    } else {
+        counter_add(&counters_of(c, port)->sent[dir], 1);
+        counter_add(&counters_of(c, port)->sent_bytes[dir], bytes);
+    }
+}
+
 void send_to(struct context *c, struct port *port, uint8_t dir, uint8_t to, uint32_t dest, struct packet *p)
 {
     uint32_t index = port ? port->index : 0;
@@ -121,7 +134,7 @@ void send_to(struct context *c, struct port *port, uint8_t dir, uint8_t to, uint
         capture(c, index, CAPTURE_TO_GUEST, DROP_NONE, p);
     if (to == XP_TO_TUNNEL)
         capture(c, index, CAPTURE_TO_UNDERLAY, DROP_NONE, p);
-    append(c, index, dir, to, dest, true, p);
+    append(c, index, dir, to, dest, !c->made_here, p);
 }
 
 void send_answer(struct context *c, struct port *port, struct packet *p)

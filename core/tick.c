@@ -25,7 +25,7 @@ static void advertise(struct context *c, struct port *port)
 
 uint64_t node_tick(struct node *n, unsigned worker, uint64_t now, uint64_t wall)
 {
-    struct context c = {n, worker, now};
+    struct context c = {.n = n, .worker = worker, .now = now};
     store_relaxed(&n->workers[worker].now, now);
     if (worker == 0) {
         for (uint32_t i = 1; i < n->config.max_ports; i++)
@@ -34,6 +34,7 @@ uint64_t node_tick(struct node *n, unsigned worker, uint64_t now, uint64_t wall)
             denials_flush(n, &n->ports[i], now, false);
         events_look(&c);
         external_tick(&c);
+        fragment_tick(&c);
         send_flush(&c);
     }
     bool more = conn_table_tick(n->connections, now / 1000000, EXPIRE_BUDGET) == EXPIRE_BUDGET;

@@ -72,7 +72,7 @@ static void settle(struct tracing *t, const struct transposition *xp, uint16_t m
     if (t->out->xp.to == XP_NOWHERE)
         t->out->xp = *xp;
     bool expired = (xp->flags & XP_DEC_TTL) && t->pp.ttl <= 1;
-    bool large = too_big(t->port, t->p, &t->pp) && xp->to != XP_TO_SERVICE;
+    bool large = is_too_big(t->port, t->p, &t->pp) && xp->to != XP_TO_SERVICE && !can_be_cut(t->port, t->p, &t->pp);
     if (expired || large) {
         end_at(t, "router", expired ? DROP_TTL_EXPIRED : DROP_TOO_BIG);
         return;
@@ -263,12 +263,13 @@ static void pass(struct tracing *t, const struct ip_addr *from)
         return;
     }
     flow_key_of(t->port, t->origin, &t->pp, &t->key);
-    bool fragment = t->pp.flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER), error = t->pp.flags & PARSE_ICMP_ERROR;
+    // A later fragment does as its first one did, which nobody can tell here.
+    bool fragment = t->pp.flags & PARSE_FRAG_LATER, error = t->pp.flags & PARSE_ICMP_ERROR;
     conn_port_lock(n->connections, index);
     bool decided = t->pp.ip_version && !fragment && !error && by_connection(t);
     if (!decided && !by_gateway(t)) {
         if (fragment)
-            end_at(t, "demux", DROP_FRAGMENT);
+            end_at(t, "demux", DROP_FRAGMENT_ORPHAN);
         else if (error)
             by_quoted_flow(t);
         else
@@ -311,7 +312,7 @@ bool node_trace_ask(struct node *n, const struct trace_question *q, uint64_t now
 {
     *out = (struct trace){.verdict = "dropped"};
     *e = (struct node_error){0};
-    struct tracing t = {.c = {n, 0, now}, .origin = origin_of(q), .out = out};
+    struct tracing t = {.c = {.n = n, .now = now}, .origin = origin_of(q), .out = out};
     if (q->len > PACKET_MIN_ROOM)
         return node_refuse(e, NODE_INVALID, "/frame", "a frame for trace is at most 2048 bytes");
     t.trial = q->blueprint ? trial_make(n, q->blueprint, e) : NULL;

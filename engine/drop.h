@@ -18,7 +18,11 @@
     X(BAD_L4_HEADER, "bad-l4-header", "TCP, UDP, SCTP or ICMP header is impossible") \
     X(IP6_EXT_CHAIN, "ip6-ext-chain", "IPv6 extension header chain too long or malformed") \
     X(SOURCE_ROUTE, "source-route", "LSRR, SSRR or routing header type 0") \
-    X(FRAGMENT, "fragment", "IP fragment") \
+    X(FRAGMENT, "fragment", "IP fragment of what is never sent in fragments: DHCP, neighbour discovery, ICMP errors") \
+    X(FRAGMENT_OVERLAP, "fragment-overlap", "overlaps or contradicts another fragment of its datagram") \
+    X(FRAGMENT_LIMIT, "fragment-limit", "too many fragments wait for the first of their datagram") \
+    X(FRAGMENT_TIMEOUT, "fragment-timeout", "the first fragment of its datagram never came") \
+    X(FRAGMENT_ORPHAN, "fragment-orphan", "the connection of its datagram ended before it came") \
     X(TOO_BIG, "too-big", "larger than the MTU") \
     X(TTL_EXPIRED, "ttl-expired", "TTL or hop limit ran out at the virtual router") \
     X(L4_CHECKSUM, "l4-checksum", "checksum metadata is impossible (start or offset beyond the packet)") \

@@ -81,16 +81,16 @@ static enum drop ip4_options(const struct view *v, uint32_t at, uint32_t end, ui
     return *flags & PARSE_SOURCE_ROUTE ? DROP_SOURCE_ROUTE : DROP_NONE;
 }
 
-// A fragment of `bytes` at `offset` (bytes): DROP_NONE, or why no datagram can contain it.
-static enum drop judge_fragment(const struct view *v, uint32_t offset, bool more, uint32_t bytes, uint16_t *flags)
+// DROP_NONE, or why no datagram with `headers` bytes in front of its fragmentable part can contain the fragment.
+static enum drop judge_fragment(const struct view *v, const struct ip_fragment *f, uint32_t headers, uint16_t *flags)
 {
-    if (offset)
-        *flags |= PARSE_FRAG_LATER;
-    else if (more)
-        *flags |= PARSE_FRAG_FIRST;
-    if (!v->quoted && (offset + bytes > 65535 || (more && (bytes & 7))))
-        return DROP_BAD_IP_HEADER;
-    return DROP_NONE;
+    if (!f->offset && !f->more)
+        return DROP_NONE; // the whole
+    *flags |= f->offset ? PARSE_FRAG_LATER : PARSE_FRAG_FIRST;
+    if (v->quoted)
+        return DROP_NONE;
+    bool odd = f->more && (f->bytes & 7);
+    return odd || f->bytes == 0 || headers + f->offset + f->bytes > 65535 ? DROP_BAD_IP_HEADER : DROP_NONE;
 }
 
 // Sets protocol, addresses, flags and where the header after IPv4's begins.
@@ -123,7 +123,9 @@ static enum drop parse_ip4(const struct packet *p, struct view *v, struct parsed
     if (word & IP4_DF)
         out->flags |= PARSE_DF;
     if (word & (IP4_MF | IP4_OFFSET)) {
-        enum drop d = judge_fragment(v, (word & IP4_OFFSET) * 8u, word & IP4_MF, total - header, &out->flags);
+        out->fragment = (struct ip_fragment){
+            load_be16(ip + 4), (uint16_t)((word & IP4_OFFSET) * 8), (uint16_t)(total - header), word & IP4_MF};
+        enum drop d = judge_fragment(v, &out->fragment, header, &out->flags);
         if (d)
             return d;
     }
@@ -157,7 +159,7 @@ static inline bool is_ext_header(uint8_t type)
 }
 
 // Walks the chain from header `*type` at `*at`, to the first header that is no extension or to a later fragment.
-static enum drop ip6_chain(const struct view *v, uint8_t *type, uint32_t *at, uint16_t *flags)
+static enum drop ip6_chain(const struct view *v, uint8_t *type, uint32_t *at, struct ip_fragment *f, uint16_t *flags)
 {
     uint32_t first = *at;
     bool fragmented = false;
@@ -180,7 +182,8 @@ static enum drop ip6_chain(const struct view *v, uint8_t *type, uint32_t *at, ui
                 return DROP_IP6_EXT_CHAIN;
             fragmented = true;
             uint16_t word = load_be16(ext + 2);
-            enum drop d = judge_fragment(v, word & 0xfff8u, word & 1, v->end - *at - 8, flags);
+            *f = (struct ip_fragment){load_be32(ext + 4), word & 0xfff8, (uint16_t)(v->end - *at - 8), word & 1};
+            enum drop d = judge_fragment(v, f, *at - first, flags);
             if (d)
                 return d;
         }
@@ -212,7 +215,7 @@ static enum drop parse_ip6(struct view *v, struct parsed *out, uint32_t *l4)
     out->src = ip_from_v6(ip + 8);
     out->dst = ip_from_v6(ip + 24);
     *l4 = out->l3 + 40u;
-    return ip6_chain(v, &out->protocol, l4, &out->flags);
+    return ip6_chain(v, &out->protocol, l4, &out->fragment, &out->flags);
 }
 
 static enum drop parse_tcp(const struct view *v, struct parsed *out, uint32_t at)
@@ -333,7 +336,7 @@ static enum drop check_partial(const struct packet *p, const struct view *v, con
     uint32_t start = p->csum_start, at = out->l4 ? out->l4 : out->payload;
     if (start < at || (uint64_t)start + p->csum_offset + 2 > v->end)
         return DROP_L4_CHECKSUM;
-    if (out->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER)) // a sum over one fragment is no checksum
+    if (out->flags & PARSE_FRAGMENT) // a sum over one fragment is no checksum
         return DROP_L4_CHECKSUM;
     if (out->l4 && start == out->l4 && p->csum_offset != checksum_offset(out))
         return DROP_L4_CHECKSUM;
@@ -346,15 +349,14 @@ static enum drop check_gso(const struct packet *p, const struct parsed *out)
 {
     if (likely(p->gso_type == GSO_NONE))
         return DROP_NONE;
-    bool fragment = out->flags & (PARSE_FRAG_FIRST | PARSE_FRAG_LATER);
-    if (fragment || !out->l4 || !hit_gso_fits(p, out->ip_version, out->protocol, out->l4, out->l4_payload_len))
+    if ((out->flags & PARSE_FRAGMENT) || !out->l4 || !hit_gso_fits(p, out->ip_version, out->protocol, out->l4, out->l4_payload_len))
         return DROP_BAD_GSO;
     return DROP_NONE;
 }
 
 static inline bool is_canonical(const struct packet *p, const struct parsed *out)
 {
-    return !(out->flags & (PARSE_IP_OPTIONS | PARSE_FRAG_FIRST | PARSE_FRAG_LATER)) &&
+    return !(out->flags & (PARSE_IP_OPTIONS | PARSE_FRAGMENT)) &&
            (out->protocol == IPPROTO_TCP4 || out->protocol == IPPROTO_UDP4) &&
            (p->csum != CSUM_PARTIAL || p->csum_start == out->l4);
 }
@@ -411,6 +413,7 @@ enum drop parse_frame(const struct packet *p, struct parsed *out)
 static enum drop embedded_ip(const struct view *v, struct parsed_embedded *out, uint32_t *l4)
 {
     const uint8_t *ip = v->data + out->l3;
+    struct ip_fragment fragment;
     uint16_t flags = 0;
     if (out->ip_version == 4) {
         if (!has(v, out->l3, 20))
@@ -432,7 +435,7 @@ static enum drop embedded_ip(const struct view *v, struct parsed_embedded *out, 
     out->src = ip_from_v6(ip + 8);
     out->dst = ip_from_v6(ip + 24);
     *l4 = out->l3 + 40u;
-    enum drop d = ip6_chain(v, &out->protocol, l4, &flags);
+    enum drop d = ip6_chain(v, &out->protocol, l4, &fragment, &flags);
     if (d == DROP_TRUNCATED)
         return d;
     bool alien = ip_is_v4(&out->src) || ip_is_v4(&out->dst);

@@ -35,6 +35,13 @@ enum parse_flags {
     PARSE_HAS_PORTS = 1 << 6,   // TCP, UDP, SCTP: sport and dport are real ports
     PARSE_HAS_ICMP_ID = 1 << 7, // echo, timestamp: sport is the identifier
     PARSE_DF = 1 << 8,          // IPv4 don't fragment
+    PARSE_FRAGMENT = PARSE_FRAG_FIRST | PARSE_FRAG_LATER, // for tests of either
+};
+
+struct ip_fragment { // of the datagram's fragmentable part
+    uint32_t id;
+    uint16_t offset, bytes;
+    bool more; // to come behind it
 };
 
 struct parsed {
@@ -51,6 +58,7 @@ struct parsed {
     uint8_t icmp_type, icmp_code, tcp_flags;
     uint32_t tcp_seq, tcp_ack; // host order
     uint32_t l4_payload_len;   // TCP: bytes of data
+    struct ip_fragment fragment; // PARSE_FRAGMENT only
     struct mac_addr dst_mac, src_mac;
     struct ip_addr src, dst;
 };
@@ -70,7 +78,8 @@ struct parsed_embedded {
 // gso_* and csum_* metadata are checked against the headers (DROP_BAD_GSO, DROP_L4_CHECKSUM). CSUM_PARTIAL may also
 // describe a packet further in (a guest's own tunnel): csum_start > l4; the L4 checksum found is then a complete one.
 // LSRR, SSRR and routing header 0 are DROP_SOURCE_ROUTE, with PARSE_SOURCE_ROUTE set.
-// Fragments parse (flags tell), with a tiny first TCP fragment refused as DROP_BAD_L4_HEADER.
+// Fragments parse (flags tell), with a tiny first TCP fragment refused as DROP_BAD_L4_HEADER, and one that is empty or
+// ends behind the largest datagram as DROP_BAD_IP_HEADER. An atomic fragment (RFC 6946) is a whole packet.
 // Source MAC must be unicast and non-zero; source IP must not be multicast, broadcast or loopback, nor the
 // destination loopback.
 // Unspecified sources are legal here (DHCP, DAD): policy judges them. IPv6 chains: at most 8 headers.

@@ -95,6 +95,18 @@ static bool owned(const struct vpc_tables *t, const struct ip_addr *first, unsig
     return false;
 }
 
+bool external_is_shared(const struct vpc_tables *t, const struct ip_addr *address)
+{
+    for (uint32_t s = slot_map_first(&t->external_map, hash_address(address)); s;
+         s = slot_map_next(&t->external_map, s)) {
+        const struct external_mapping *m = &t->externals[s].m;
+        bool whole = m->protocol == PROTOCOL_ANY && m->ports.first == 0 && m->ports.last == 65535;
+        if (ip_equal(&m->address, address) && m->state != MAPPING_TOMBSTONE && !whole)
+            return true;
+    }
+    return false;
+}
+
 bool external_owned(const struct vpc_tables *t, const struct ip_addr *address)
 {
     bool found = owned(t, address, 128);

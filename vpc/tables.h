@@ -102,6 +102,8 @@ enum put_result external_set_port(struct vpc_tables *t, uint32_t port, const str
 uint32_t external_lookup(const struct vpc_tables *t, const struct ip_addr *address, uint8_t protocol, uint16_t port);
 // Is any external mapping of this address at hand? For ARP and NS on an edge's link.
 bool external_owned(const struct vpc_tables *t, const struct ip_addr *address);
+// Do ports or protocols matter to where packets of this address go?
+bool external_is_shared(const struct vpc_tables *t, const struct ip_addr *address);
 
 enum put_result edge_set_put(struct vpc_tables *t, const struct edge_set *s);
 const struct edge_slot *edge_lookup(const struct vpc_tables *t, const struct ip_addr *external); // longest prefix

@@ -355,10 +355,9 @@ static void t73_foreign_frames(void **state)
                              {llc, DROP_BAD_ETHERTYPE},
                              {unknown, DROP_BAD_ETHERTYPE}};
     refused_both_ways(l, list, ARRAY_LEN(list));
-    frame_set_mac(&jumbo4, GATEWAY_MAC, GUEST_MAC); // without DF: no answer
-    send_guest(l, &jumbo4);
-    expect_drop(l->a, l->g, COUNT_OUT, DROP_TOO_BIG);
     jumbo4 = udp(4, P, 1000, G, 53, 1500);
+    jumbo4.bytes[20] = 0x40; // without DF it would be cut (T70)
+    frame_fix(&jumbo4);
     receive_vpc(l, &jumbo4);
     expect_drop(l->a, l->g, COUNT_IN, DROP_TOO_BIG);
     jumbo6 = udp(6, P, 1000, G, 53, 1500);

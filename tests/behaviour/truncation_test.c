@@ -23,7 +23,7 @@ struct bases {
 #define ANSWERED "sent 0 answered 1 generated 1 flows 0"
 #define CONSUMED "sent 0 answered 0 generated 0 flows 1"
 #define EXPIRED "ttl-expired sent 0 answered 0 generated 1 flows 1"
-#define FRAGMENT "fragment sent 0 answered 0 generated 0 flows 0"
+#define ORPHAN "fragment-orphan sent 0 answered 0 generated 0 flows 0"
 
 static const struct end GW = {MAC_OF(1), "10.0.0.1", "fd00::1"};
 static const struct end BEYOND = {MAC_OF(9), "10.0.9.9", "fd00:0:0:9::9"};
@@ -150,8 +150,8 @@ static void add_family(struct bases *b, int family)
         static const uint8_t chain[] = {60, 0, 1, 4, 0, 0, 0, 0, 17, 1, 1, 12, [16] = 0, [23] = 0};
         add(b, "chain", SENT, insert(out, chain, 24, 0), insert(in, chain, 24, 0));
     }
-    add(b, "first fragment", FRAGMENT, fragment, none);
-    add(b, "later fragment", FRAGMENT, later, none);
+    add(b, "first fragment", SENT, fragment, none);
+    add(b, "later fragment", ORPHAN, later, none); // its first has passed, and the connection was forgotten since
 }
 
 static struct bases *all_bases(void)

@@ -3,7 +3,8 @@
 // are, every packet must end exactly once and every counter must add up.
 //
 // Frame: side (1), offload bits (1), length (2, big-endian), bytes. Sides: guest, the VPC (wrapped in Geneve from a
-// known node), the reserved VNI from an edge, the raw underlay, an external link, the metadata service; time.
+// known node), the reserved VNI from an edge, the raw underlay, an external link, the metadata service; time (the
+// length in ms, shifted by the low three offload bits).
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,13 +146,20 @@ static void feed(uint8_t side, uint8_t bits, const uint8_t *bytes, uint32_t len)
         fake_service(f, bytes, len);
         break;
     default:
-        fake_advance(f, len);
+        fake_advance(f, (uint64_t)len << (bits & 7));
     }
 }
 
 static void check_conservation(void)
 {
     struct port_counters c;
+    struct node_counters k;
+    node_counters(f->node, &k);
+    uint64_t ended = k.underlay_to_port + k.underlay_forwarded;
+    for (int r = 0; r < DROP_COUNT; r++)
+        ended += k.underlay_drops[r];
+    if (k.underlay_received != ended)
+        abort();
     node_port_counters(f->node, port, &c);
     for (int dir = 0; dir < 2; dir++) {
         uint64_t sum = c.sent[dir] + c.answered[dir] + c.consumed[dir];
