@@ -557,9 +557,10 @@ static void t82_trace(void **state)
             if (now.received[dir] == had.received[dir])
                 continue; // node B is a stranger in this VPC by now
             const char *verdict = became(&had, &now, &reason);
-            // To its own external address, from and to one port number, a packet meets the connection it has just
-            // opened: a trace opens none.
-            bool itself = t.xp.to == XP_TO_LOCAL_EXTERNAL && t.xp.dest == p->port[who];
+            // Back to its own port (external address or VIP), from and to one port number, a packet meets the
+            // connection it has just opened: a trace opens none.
+            bool local = t.xp.to == XP_TO_LOCAL_EXTERNAL || t.xp.to == XP_TO_SELF;
+            bool itself = local && t.xp.dest == p->port[who];
             if (itself || momentary(reason))
                 continue;
             compared++;
