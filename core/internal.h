@@ -303,6 +303,11 @@ uint32_t external_link_for(const struct node *n, const struct ip_addr *external)
 struct port *port_at(struct node *n, uint32_t index); // NULL when there is none
 uint32_t port_by_mac(void *node, uint32_t vni, const struct mac_addr *mac);
 void drain_retired(struct node *n);
+bool policy_any_mac(const struct blueprint *b);
+
+// ---- trial.c
+struct port *trial_make(struct node *n, const struct blueprint *b, struct node_error *e);
+void trial_free(struct node *n, struct port *p);
 bool node_refuse(struct node_error *e, int code, const char *pointer, const char *text);
 
 #endif

@@ -199,6 +199,18 @@ struct trace {
 bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr *from, const uint8_t *frame,
                 uint32_t len, uint64_t now, struct trace *out, struct node_error *e);
 
+struct trace_question {
+    uint32_t port;                     // index; not looked at with a blueprint
+    const struct blueprint *blueprint; // NULL, or what the port would have: as if it were in force, and nothing is applied
+    uint8_t dir;
+    bool outside;                      // FLOW_IN: from an external link, not from the VPC
+    struct ip_addr from;
+    const uint8_t *frame;
+    uint32_t len;
+};
+bool node_trace_ask(struct node *n, const struct trace_question *q, uint64_t now, struct trace *out,
+                    struct node_error *e);
+
 // Capture points: the driver's `capture` is called for matching frames while set. port 0 = every port.
 enum capture_point { CAPTURE_FROM_GUEST = 1, CAPTURE_TO_GUEST = 2, CAPTURE_DROP = 4, CAPTURE_TO_UNDERLAY = 8, CAPTURE_FROM_UNDERLAY = 16 };
 void node_capture_set(struct node *n, uint32_t port, unsigned points);

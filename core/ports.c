@@ -150,7 +150,7 @@ static bool set_external(struct node *n, uint32_t index, const struct blueprint 
     return ok;
 }
 
-static bool policy_any_mac(const struct blueprint *b)
+bool policy_any_mac(const struct blueprint *b)
 {
     bool any = !b->l2.anti_spoof;
     for (uint32_t i = 0; i < b->l2.n_allowed; i++)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MPL-2.0
-"""What nereusd tells its operator: flow logs, meters, events, limits. Needs root.
+"""What nereusd tells its operator: flow logs, meters, events, limits, traces, filters. Needs root.
 
 NEREUSD names the binary.
 """
@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import unittest
+import urllib.parse
 
 import openmetrics
 from node_lab import Node, UnixConnection, blueprint, run, wait_for
@@ -239,6 +240,66 @@ class Meters(Lab):
         text = self.node.call("GET", "/metrics").body.decode()
         self.assertIn(f'nereus_meter_bytes_total{{port="{document["port"]}",name="vm3-100",class="7",direction="out"}} 426',
                       text)
+
+
+class Looking(Lab):
+    def ask(self, status=200, **question):
+        answer = self.node.call("POST", "/v1/trace", question)
+        self.assertEqual(answer.status, status, answer.body)
+        return answer.json
+
+    def test_T82_trace_with_a_blueprint_that_is_not_in_force(self):
+        document = self.put()
+        packet = {"dst": "10.0.0.4", "proto": "udp", "dport": 53}
+        self.assertEqual(self.ask(port=document["port"], dir="out", packet=packet)["verdict"], "sent")
+        staged = blueprint(generation=2, firewall={"default_out": "deny", "rules": []})
+        self.assertEqual(self.ask(blueprint=staged, dir="out", packet=packet)["reason"], "firewall-deny")
+        self.assertEqual(self.node.get(f"/v1/ports/{document['port']}")["generation"], 1)
+        other = blueprint(number=9)  # a port that is not there
+        self.assertEqual(self.ask(blueprint=other, dir="out", packet=packet)["verdict"], "sent")
+        self.assertEqual(len(self.node.items("/v1/ports")), 1)
+        staged["vpc"]["vni"] = 0
+        problem = self.ask(422, blueprint=staged, dir="out", packet=packet)
+        self.assertEqual(problem["errors"][0]["pointer"], "/blueprint/vpc/vni")
+        taken = blueprint(number=9, l2={"mac": "02:00:00:00:00:03", "addresses": ["10.0.0.9"]})
+        problem = self.ask(422, blueprint=taken, dir="out", packet=packet)
+        self.assertEqual(problem["errors"][0]["pointer"], "/blueprint/l2/mac")
+        self.ask(422, blueprint=other, port=document["port"], dir="out", packet=packet)
+        self.ask(422, dir="out", packet=packet)
+
+    def test_T82_trace_of_a_connections_next_packet(self):
+        document = self.put()
+        self.send("10.0.0.4", 53, 4000)
+        flow = self.node.items("/v1/flows")[0]["id"]
+        for direction, verdict in (("out", "sent"), ("in", "delivered")):
+            answer = self.ask(flow=flow, dir=direction)
+            self.assertTrue(answer["hit"])
+            self.assertEqual(answer["verdict"], verdict)
+        staged = blueprint(generation=2, firewall={"default_out": "deny", "rules": []})
+        self.assertEqual(self.ask(flow=flow, blueprint=staged)["reason"], "revalidate-deny")
+        self.assertEqual(self.node.items("/v1/flows")[0]["packets"]["out"], 1)
+        self.ask(404, flow=flow + 1000)
+        self.ask(422, flow=flow, blueprint=blueprint(number=9))
+        self.ask(422, flow=flow, port=document["port"])
+
+    def test_capture_with_a_filter(self):
+        document = self.put()
+        connection = UnixConnection(self.node.socket, timeout=20)
+        self.addCleanup(connection.close)
+        expression = urllib.parse.quote("udp port 53 and host 10.0.0.4")
+        connection.request("GET", f"/v1/capture?port={document['port']}&count=2&filter={expression}")
+        answer = connection.getresponse()
+        self.send("10.0.0.4", 54, 4000, 3)
+        self.send("10.0.0.4", 53, 4001, 2)
+        path = f"{self.node.directory}/filtered.pcapng"
+        with open(path, "wb") as file:
+            file.write(answer.read())
+        ports = run("tshark", "-n", "-r", path, "-T", "fields", "-e", "udp.dstport").stdout.split()
+        self.assertEqual(ports, ["53", "53"])
+        for wrong in ("tcp port", "host www.example.org"):
+            refused = self.node.call("GET", f"/v1/capture?filter={urllib.parse.quote(wrong)}")
+            self.assertEqual(refused.status, 422)
+            self.assertIn("filter: ", refused.json["detail"])
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ CALLS = [
     call("GET", "/v1/drop-reasons", "Names and meanings of drop reasons", answer=a.REASONS),
     call("GET", "/v1/events", "The last events; watch: as lines, as they come", answer=a.EVENTS, fails=(404, 503),
          query={"port": UUID, "since": NUMBER, "watch": {"type": "integer", "enum": [0, 1]}, **PAGE}),
-    call("GET", "/v1/capture", "Packets as they pass, streamed", media=PCAP, fails=(404,),
-         query={"port": UUID, "points": TEXT, "count": NUMBER, "seconds": NUMBER}),
+    call("GET", "/v1/capture", "Packets as they pass, streamed", media=PCAP, fails=(404, 422, 503),
+         query={"port": UUID, "points": TEXT, "count": NUMBER, "seconds": NUMBER, "filter": TEXT}),
     call("GET", "/metrics", "Metrics in OpenMetrics text", media=METRICS),
 ]

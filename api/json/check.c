@@ -350,6 +350,13 @@ void check_trace(struct loader *l, const void *value, const struct path *path)
     struct path from = {.up = path, .key = "from"};
     struct path packet = {.up = path, .key = "packet"};
     struct path src = {.up = &packet, .key = "src"};
+    struct path port = {.up = path, .key = "port"}, dir = {.up = path, .key = "dir"};
+    if (!t->has_port && !t->has_flow && !t->has_blueprint)
+        api_fail(l, &port, "missing", "the field port is missing");
+    if (t->has_port && (t->has_flow || t->has_blueprint))
+        api_fail(l, &port, "not-applicable", "flow and blueprint name the port");
+    if (!t->has_dir && !t->has_flow)
+        api_fail(l, &dir, "missing", "the field dir is missing");
     if (t->has_from && t->dir != BLUEPRINT_IN)
         api_fail(l, &from, "not-applicable", "only a packet to the port comes from a node");
     if (t->has_packet && t->dir == BLUEPRINT_IN && !t->packet.has_src)
