@@ -364,6 +364,10 @@ static void t82_random(void **state)
         const struct ip_addr from = NODE_B;
         change(s);
         struct frame f = next_packet(s, &dir);
+        if (load_be16(f.bytes + 12) == ETHERTYPE_IPV4 && f.len > 14 + 1430) { // without DF it would leave in pieces
+            f.bytes[20] |= 0x40;
+            checksum_write_ip4(f.bytes + 14);
+        }
         s->before = f;
         s->dir_before = dir;
         uint64_t random = a->random_state;

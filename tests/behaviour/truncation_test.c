@@ -139,14 +139,14 @@ static void add_family(struct bases *b, int family)
     add(b, "TTL 1", EXPIRED, dying, none);
     if (family == 4) {
         fragment.bytes[20] = later.bytes[20] = 0x20;
-        later.bytes[21] = 8;
+        later.bytes[21] = 14;
         checksum_write_ip4(fragment.bytes + 14);
         checksum_write_ip4(later.bytes + 14);
         static const uint8_t options[] = {7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0};
         add(b, "options", SENT, insert(out, options, 12, 0), insert(in, options, 12, 0));
     } else {
         fragment = insert(out, (uint8_t[]){17, 0, 0, 1, 0, 0, 0, 7}, 8, 44);
-        later = insert(out, (uint8_t[]){17, 0, 0, 65, 0, 0, 0, 7}, 8, 44);
+        later = insert(out, (uint8_t[]){17, 0, 0, 113, 0, 0, 0, 7}, 8, 44);
         static const uint8_t chain[] = {60, 0, 1, 4, 0, 0, 0, 0, 17, 1, 1, 12, [16] = 0, [23] = 0};
         add(b, "chain", SENT, insert(out, chain, 24, 0), insert(in, chain, 24, 0));
     }
