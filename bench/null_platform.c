@@ -150,7 +150,7 @@ static uint64_t random_number(void *ctx)
     return random_next(&((struct null_platform *)ctx)->random_state);
 }
 
-static void event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
 }
 

@@ -39,6 +39,7 @@ int capture_write(struct cli *c)
     char *path = strdup("/v1/capture");
     path = add_parameter(path, "port", id);
     path = add_parameter(path, "points", cli_option(c, "points"));
+    path = add_parameter(path, "filter", cli_option(c, "filter"));
     path = add_parameter(path, "count", cli_option(c, "count"));
     path = add_parameter(path, "seconds", cli_option(c, "seconds"));
     unsigned long long bytes;

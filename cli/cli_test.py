@@ -550,7 +550,7 @@ class Program(Case):
 
     def test_completion(self):
         """bash completes commands, options, ports and files"""
-        self.assertEqual(self.complete("nereus", "e"), ["external-mapping", "edge-set"])
+        self.assertEqual(self.complete("nereus", "e"), ["external-mapping", "edge-set", "event"])
         self.assertEqual(self.complete("nereus", "-o", "json", "port", "re"), ["resume", "reset"])
         self.assertEqual(self.complete("nereus", "port", "show", "w"), ["web"])
         self.assertEqual(self.complete("nereus", "flow", "list", "--port", "d"), ["db"])

@@ -70,6 +70,7 @@ int port_list(struct cli *c);
 int port_show(struct cli *c);
 int port_act(struct cli *c); // pause, resume, reset
 int port_rules(struct cli *c);
+int port_meters(struct cli *c);
 int blueprint_list(struct cli *c);
 int blueprint_show(struct cli *c);
 int blueprint_apply(struct cli *c); // and check
@@ -85,6 +86,7 @@ int external_mapping_list(struct cli *c);
 int external_mapping_apply(struct cli *c);
 int edge_set_list(struct cli *c);
 int edge_set_apply(struct cli *c);
+int event_list(struct cli *c);
 int flow_list(struct cli *c);
 int trace_packet(struct cli *c);
 int stats_show(struct cli *c);

@@ -20,7 +20,9 @@ static const struct option_spec mapping_options[] = {{"mac", 0, "MAC", "the addr
 static const struct option_spec epoch_option[] = {{"epoch", 0, "N", "default: one above the epoch in force"},
                                                   {.name = NULL}};
 static const struct option_spec trace_options[] = {
-    {"port", 'p', "PORT", "the port that sends or receives (required)"},
+    {"port", 'p', "PORT", "the port that sends or receives (required, but for the next two)"},
+    {"blueprint", 0, "FILE", "as if this blueprint of a port were in force; nothing is applied"},
+    {"flow", 0, "ID", "the next packet of this connection (see flow list), and nothing else"},
     {"out", 0, NULL, "the packet comes from the guest"},
     {"in", 0, NULL, "the packet comes from the overlay"},
     {"from", 0, "IPV6", "with --in: the node it comes from (default: any node of the VPC)"},
@@ -37,6 +39,7 @@ static const struct option_spec trace_options[] = {
 static const struct option_spec capture_options[] = {
     {"port", 'p', "PORT", "only this port"},
     {"points", 0, "LIST", "of from-guest, to-guest, drop (these by default), to-underlay, from-underlay; or all"},
+    {"filter", 'f', "EXPR", "only frames that match, as in pcap-filter(7); hosts as addresses"},
     {"count", 'c', "N", "stop after N packets"},
     {"seconds", 0, "S", "stop after S seconds"},
     {"write", 'w', "FILE", "where to write pcapng; - is standard output (required)"},
@@ -54,6 +57,7 @@ const struct noun nouns[] = {
     {"external-mapping", "at an edge: which node serves an external address and port range"},
     {"edge-set", "which edges serve the external addresses of a prefix"},
     {"flow", "connections in the flow table"},
+    {"event", "exhaustion, spoofing, refusals: what an operator should hear about"},
     {"trace", "explain what would become of a packet"},
     {"stats", "counters and drops, with what they mean"},
     {"capture", "packets as pcapng, dropped ones with the reason"},
@@ -79,6 +83,8 @@ const struct command commands[] = {
      "port reset web"},
     {"port", "rules", "PORT", 1, 1, ARGUMENT_PORT, NULL, port_rules, "rules in force and how often each decided",
      PORT_HOW, "port rules web"},
+    {"port", "meters", "PORT", 1, 1, ARGUMENT_PORT, NULL, port_meters,
+     "packets and bytes by the meter class that rules give connections", PORT_HOW, "port meters web"},
 
     {"blueprint", "list", "", 0, 0, ARGUMENT_OTHER, NULL, blueprint_list, "generation and hash of each port's document",
      NULL, "blueprint list"},
@@ -122,12 +128,17 @@ const struct command commands[] = {
     {"flow", "list", "", 0, 0, ARGUMENT_OTHER, list_port, flow_list, "list connections", NULL,
      "flow list --port web\nflow list -o json | jq '.items | length'"},
 
+    {"event", "list", "", 0, 0, ARGUMENT_OTHER, list_port, event_list, "the last events, oldest first", NULL,
+     "event list\nevent list --port web"},
+
     {"trace", "", "", 0, 0, ARGUMENT_OTHER, trace_options, trace_packet,
      "explain, layer by layer, what would become of a packet",
      "Nothing is sent or counted and no state is made. A packet that would be dropped is a successful trace.",
      "trace --port web --out --dst 10.0.0.4 --proto tcp --dport 443 --flags S\n"
      "trace --port web --in --src 10.0.0.4 --proto icmp --icmp-type 8\n"
-     "trace --port web --out --frame 02000000000102..."},
+     "trace --port web --out --frame 02000000000102...\n"
+     "trace --blueprint new.json --out --dst 10.0.0.4 --proto tcp --dport 443\n"
+     "trace --flow 17 --in"},
 
     {"stats", "", "", 0, 0, ARGUMENT_OTHER, list_port, stats_show,
      "counters that are not zero, and why packets dropped", NULL, "stats\nstats --port web"},
@@ -135,6 +146,7 @@ const struct command commands[] = {
     {"capture", "", "", 0, 0, ARGUMENT_OTHER, capture_options, capture_write, "write packets as pcapng",
      "Ends with --count, with --seconds, or when interrupted.",
      "capture --port web -w web.pcapng --seconds 10\n"
+     "capture --filter 'tcp port 80 and host 10.0.0.4' -w web.pcapng\n"
      "capture --points drop -w - | tshark -r - -O frame"},
 
     {"node", "health", "", 0, 0, ARGUMENT_OTHER, NULL, node_health, "health of the daemon", NULL, "node health"},

@@ -39,7 +39,8 @@ static void in_text(const json_t *flow, FILE *out)
 
 int flow_list(struct cli *c)
 {
-    static const struct column columns[] = {{"PROTO", "protocol", COLUMN_TEXT, NULL},
+    static const struct column columns[] = {{"ID", "id", COLUMN_NUMBER, NULL},
+                                            {"PROTO", "protocol", COLUMN_TEXT, NULL},
                                             {"FROM GUEST", NULL, COLUMN_TEXT, out_text},
                                             {"TO GUEST", NULL, COLUMN_TEXT, in_text},
                                             {"STATE", "state", COLUMN_TEXT, NULL},

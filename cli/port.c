@@ -143,6 +143,20 @@ int port_act(struct cli *c)
     return CLI_OK;
 }
 
+int port_meters(struct cli *c)
+{
+    static const struct column columns[] = {{"CLASS", "class", COLUMN_NUMBER, NULL},
+                                            {"PKTS OUT", "packets.out", COLUMN_NUMBER, NULL},
+                                            {"BYTES OUT", "bytes.out", COLUMN_NUMBER, NULL},
+                                            {"PKTS IN", "packets.in", COLUMN_NUMBER, NULL},
+                                            {"BYTES IN", "bytes.in", COLUMN_NUMBER, NULL}};
+    char id[UUID_TEXT];
+    int code = resolve_port(c, c->args[0], id);
+    if (code != CLI_OK)
+        return code;
+    return output_list(c, client_path("/v1/ports/%s/meters", id), columns, COUNT(columns));
+}
+
 int port_rules(struct cli *c)
 {
     char id[UUID_TEXT];

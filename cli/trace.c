@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MPL-2.0
+#include "cli/document.h"
 #include "cli/output.h"
 #include "cli/resolve.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
@@ -94,20 +96,67 @@ static int add_destination(const struct cli *c, json_t *question, const char *id
     return json_object_get(packet, "dst") ? CLI_OK : cli_usage(c, "the port has no address of that family: give --dst");
 }
 
-static int ask(const struct cli *c, json_t *question)
+// As if the file's blueprint were in force: its port is the one asked about.
+static int add_blueprint(struct cli *c, json_t *question)
 {
-    bool in = cli_option(c, "in");
-    if (!cli_option(c, "port"))
+    const char *file = cli_option(c, "blueprint");
+    char *text = NULL;
+    size_t length;
+    json_t *blueprint = NULL;
+    if (!file)
+        return CLI_OK;
+    int code = document_read(c, file, &text, &length, &blueprint);
+    free(text);
+    if (code == CLI_OK && !json_is_object(blueprint))
+        code = cli_refuse(c, "%s does not hold one blueprint", file);
+    if (code == CLI_OK)
+        json_object_set(question, "blueprint", blueprint);
+    json_decref(blueprint);
+    return code;
+}
+
+static int ask_flow(struct cli *c, json_t *question)
+{
+    static const char *const others[] = {"port",  "from",  "frame", "src",       "dst",   "proto",
+                                         "sport", "dport", "flags", "icmp-type", "length"};
+    unsigned long long id;
+    bool given;
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (cli_option(c, others[i]))
+            return cli_usage(c, "--flow is the whole question: --%s does not go with it", others[i]);
+    }
+    if (!cli_number(c, "flow", UINT32_MAX, &id, &given))
+        return CLI_USAGE;
+    if (cli_option(c, "in") && cli_option(c, "out"))
+        return cli_usage(c, "takes either --out or --in");
+    if (cli_option(c, "in") || cli_option(c, "out"))
+        json_object_set_new(question, "dir", json_string(cli_option(c, "in") ? "in" : "out"));
+    json_object_set_new(question, "flow", json_integer((json_int_t)id));
+    return add_blueprint(c, question);
+}
+
+static int ask(struct cli *c, json_t *question)
+{
+    bool in = cli_option(c, "in"), staged = cli_option(c, "blueprint");
+    if (cli_option(c, "flow"))
+        return ask_flow(c, question);
+    if (!cli_option(c, "port") && !staged)
         return cli_usage(c, "needs --port");
+    if (cli_option(c, "port") && staged)
+        return cli_usage(c, "--blueprint names the port: --port does not go with it");
     if (in == (cli_option(c, "out") != NULL))
         return cli_usage(c, "needs either --out or --in");
     if (cli_option(c, "from") && !in)
         return cli_usage(c, "--from goes with --in");
+    if (staged && in && !cli_option(c, "frame") && !cli_option(c, "dst"))
+        return cli_usage(c, "needs --dst, or --frame");
     json_object_set_new(question, "dir", json_string(in ? "in" : "out"));
     if (cli_option(c, "from"))
         json_object_set_new(question, "from", json_string(cli_option(c, "from")));
     int code = cli_option(c, "frame") ? add_frame(c, question) : add_packet(c, question);
     char id[UUID_TEXT];
+    if (code == CLI_OK && staged)
+        return add_blueprint(c, question);
     if (code == CLI_OK)
         code = resolve_port_option(c, id);
     if (code != CLI_OK)
@@ -179,8 +228,12 @@ static void print_transposition(json_t *transposition)
 
 static void print_trace(const struct cli *c, const json_t *trace)
 {
-    printf("%s port %s%s\n", cli_option(c, "in") ? "to" : "from", cli_option(c, "port"),
-           json_is_true(json_object_get(trace, "hit")) ? ", by a connection that exists" : "");
+    const char *hit = json_is_true(json_object_get(trace, "hit")) ? ", by a connection that exists" : "";
+    if (cli_option(c, "flow"))
+        printf("connection %s%s\n", cli_option(c, "flow"), hit);
+    else
+        printf("%s port %s%s\n", cli_option(c, "in") ? "to" : "from",
+               cli_option(c, "port") ? cli_option(c, "port") : "as it would be", hit);
     print_steps(json_object_get(trace, "steps"));
     print_verdict(trace);
     print_transposition(json_object_get(trace, "transposition"));

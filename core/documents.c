@@ -2,17 +2,19 @@
 // Mappings, external mappings, edge sets and address sets: versioned documents that are not a port's.
 #include "core/internal.h"
 
-static bool answer(enum put_result r, struct node_error *e)
+static bool answer(struct node *n, enum put_result r, struct node_error *e)
 {
     switch (r) {
     case PUT_OK:
     case PUT_UNCHANGED:
         return true;
     case PUT_STALE:
+        event_refused(n, &n->stale, "stale-epoch", 0, "a document is older than what is in force");
         return node_refuse(e, NODE_STALE, "/epoch", "older than what is in force");
     case PUT_CONFLICT:
         return node_refuse(e, NODE_CONFLICT, "/epoch", "what is in force under this number has another content");
     case PUT_FULL:
+        event_refused(n, &n->full, "table-full", 0, "no room for a mapping, an external address or a set");
         return node_refuse(e, NODE_LIMIT, "", "this node's table is full");
     case PUT_ABSENT:
         return node_refuse(e, NODE_NOT_FOUND, "", "there is no such document");
@@ -36,7 +38,7 @@ bool node_mapping_put(struct node *n, const struct mapping *m, uint64_t now, str
         return node_refuse(e, NODE_INVALID, "/node", "not a node's IPv6 address");
     if (mac_is_multicast(&m->mac))
         return node_refuse(e, NODE_INVALID, "/mac", "not a unicast MAC address");
-    return answer(mapping_put(&n->tables, m, now), e);
+    return answer(n, mapping_put(&n->tables, m, now), e);
 }
 
 bool node_external_mapping_put(struct node *n, const struct external_mapping *m, struct node_error *e)
@@ -44,11 +46,14 @@ bool node_external_mapping_put(struct node *n, const struct external_mapping *m,
     *e = (struct node_error){0};
     if (ip_is_unspecified(&m->address) || ip_is_multicast(&m->address))
         return node_refuse(e, NODE_INVALID, "/address", "not a unicast address");
+    if (m->prefix_len && (external_length(m) == 128 || !external_prefix_ok(&m->address, external_length(m))))
+        return node_refuse(e, NODE_INVALID, "/prefix_len",
+                           "external prefixes are IPv4 /24 to /31, IPv6 /48 to /64, without host bits");
     if (m->ports.first > m->ports.last)
         return node_refuse(e, NODE_INVALID, "/ports", "the range ends before it begins");
     if (m->state != MAPPING_TOMBSTONE && !is_node_address(&m->node))
         return node_refuse(e, NODE_INVALID, "/node", "not a node's IPv6 address");
-    return answer(external_put(&n->tables, m), e);
+    return answer(n, external_put(&n->tables, m), e);
 }
 
 bool node_edge_set_put(struct node *n, const struct edge_set *s, struct node_error *e)
@@ -57,7 +62,7 @@ bool node_edge_set_put(struct node *n, const struct edge_set *s, struct node_err
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (!is_node_address(&s->nodes[i]))
             return node_refuse(e, NODE_INVALID, "/nodes", "not a node's IPv6 address");
-    return answer(edge_set_put(&n->tables, s), e);
+    return answer(n, edge_set_put(&n->tables, s), e);
 }
 
 // Connections of the ports that name the set are judged again: membership may have decided them.
@@ -81,7 +86,7 @@ bool node_address_set_put(struct node *n, const struct address_set *s, struct no
         return node_refuse(e, NODE_STALE, "/generation", "older than the generation in force");
     if (r == PUT_CONFLICT)
         return node_refuse(e, NODE_CONFLICT, "/generation", "the generation in force has another content");
-    return answer(r, e);
+    return answer(n, r, e);
 }
 
 bool node_address_set_delete(struct node *n, const struct uuid *id, struct node_error *e)
@@ -91,7 +96,7 @@ bool node_address_set_delete(struct node *n, const struct uuid *id, struct node_
     enum put_result r = address_set_delete(&n->tables, id);
     if (r == PUT_CONFLICT)
         return node_refuse(e, NODE_CONFLICT, "", "a blueprint names this address set");
-    return answer(r, e);
+    return answer(n, r, e);
 }
 
 bool node_mapping_next(struct node *n, uint32_t *cursor, struct mapping *out)

@@ -4,6 +4,7 @@
 #ifndef NEREUS_CORE_INTERNAL_H
 #define NEREUS_CORE_INTERNAL_H
 
+#include "core/flow_log.h"
 #include "core/node.h"
 #include "engine/hit_path.h"
 #include "vpc/walk.h"
@@ -19,6 +20,37 @@ struct token_bucket { // under the port's connection lock
 #define LOCAL_ICMP_PER_S 100
 #define LOCAL_ICMP_BURST 50
 
+struct CACHE_ALIGNED port_limits { // limits.c; any worker, relaxed
+    uint64_t used[5]; // buckets of engine/rate.h: bits out, bits in, packets out, packets in, new connections
+    uint64_t bps[2];  // by enum flow_dir; 0: no limit, as below
+    uint32_t pps, new_per_s;
+};
+_Static_assert(sizeof(struct port_limits) == CACHE_LINE, "one line to fetch");
+
+struct port_meters { // under the port's connection lock
+    uint32_t n, room;
+    struct meter_counter total[];
+};
+struct meter_base { // what of a connection's counters is in the totals already
+    uint64_t packets[2], bytes[2];
+};
+
+enum port_event { // events.c
+    EVENT_SNAT_EXHAUSTED,
+    EVENT_FLOW_LIMIT,
+    EVENT_SPOOFING,
+    EVENT_RATE_LIMITED,
+    EVENT_NO_MEMORY,
+    PORT_EVENTS
+};
+struct watched {   // of one kind of event
+    uint64_t told; // count at the last one
+    uint64_t at;   // ns; 0 = never
+};
+
+struct denials;    // flow_record.c
+#define DENIALS 32 // rules of a port whose refusals one second tells apart
+
 struct port {
     // Read by workers for each packet, relaxed or acquire.
     CACHE_ALIGNED struct policy *policy; // NULL: no such port
@@ -26,17 +58,24 @@ struct port {
     uint32_t vni, mtu;
     uint8_t paused;
     uint8_t any_mac; // anti-spoof off, or allowed addresses with MACs of their own: hits do not check the source MAC
+    uint8_t limited; // any rate limit
     uint64_t mac;    // mac_word
     struct port_counters *counters[MAX_WORKERS]; // each worker's own; set before the policy is
+    struct port_limits limits;
     // Under the port's connection lock.
     CACHE_ALIGNED struct snat snat;
     struct token_bucket icmp;
+    struct port_meters *meters; // NULL: none
+    struct denials *denials;    // NULL: no flow log
+    // Worker 0's tick.
+    struct watched watched[PORT_EVENTS];
     // Control thread and node_tick.
     struct uuid id;
     uint32_t index, mac_slot;
     uint8_t leaving; // removed, with packets perhaps still under way
     uint64_t applied_at;
     uint64_t next_ra; // ns
+    struct watched stale; // documents refused for an old generation
     bool attached;
     char device_error[128];
 };
@@ -134,6 +173,11 @@ struct node {
     struct external_link links[MAX_LINKS];
     uint32_t last_generation;
     struct policy *retired; // policies past their grace period, for the control thread to free
+    struct meter_base *meter_bases; // by connection; NULL until a policy has classes
+    struct flow_log *flow_log;      // NULL: none
+    uint32_t event_port;            // where the next look for events begins, less one
+    struct watched full, stale;     // control thread: tables without room, documents of an older epoch
+    uint64_t denials_beyond;        // refusals that no record counts
     uint32_t capture_port;
     unsigned capture_points; // enum capture_point; 0 = off
 };
@@ -216,6 +260,35 @@ void answer_error(struct context *c, struct port *port, struct packet *p, const 
                   enum icmp_problem problem, enum drop reason);
 void answer_reject(struct context *c, struct port *port, struct packet *p, const struct parsed *pp);
 
+// ---- limits.c; only where port->limited
+bool limits_allow(const struct context *c, struct port *port, uint8_t dir, uint32_t bytes); // of the inner frame
+bool limits_allow_new(const struct context *c, struct port *port);
+void limits_set(struct port *port, const struct blueprint_qos *q);
+
+// ---- meter.c
+bool meters_prepare(struct node *n, const struct port *port, const struct blueprint *b, struct port_meters **fresh,
+                    bool *too_many);
+void meters_commit(struct node *n, struct port *port, struct port_meters *fresh);
+void meters_discard(struct node *n, struct port_meters *m);
+void meters_close(struct node *n, struct port *port);
+void meter_begin(struct node *n, uint32_t index);                      // [port lock]
+void meter_fold(struct node *n, const struct conn *k, uint32_t index); // [port lock]
+
+// ---- flow_record.c
+// What the rules of a walk say besides the verdict.
+void marks_of(const struct node *n, const struct walk *w, uint32_t *meter, uint8_t *log);
+void log_start(const struct context *c, const struct conn *k, uint32_t index);            // [port lock]
+void log_end(struct node *n, const struct conn *k, uint32_t index, enum conn_end why); // [port lock]
+void log_denied(const struct context *c, struct port *port, const struct walk *w, enum drop reason, // [port lock]
+                uint32_t bytes);
+bool denials_make(struct node *n, struct port *port);
+void denials_flush(struct node *n, struct port *port, uint64_t now, bool all);
+
+// ---- events.c
+void events_look(struct context *c); // worker 0
+// [control] Counts one, and tells of all if the last event of this kind is long ago.
+void event_refused(struct node *n, struct watched *w, const char *kind, uint32_t port, const char *text);
+
 // ---- external.c
 // Sends an IP packet (its Ethernet header is rewritten) out of an edge's link on behalf of a port (NULL: transit from
 // the underlay). Consumes it, perhaps to wait for the next hop; false: why in *reason, and it is still the caller's.
@@ -230,6 +303,11 @@ uint32_t external_link_for(const struct node *n, const struct ip_addr *external)
 struct port *port_at(struct node *n, uint32_t index); // NULL when there is none
 uint32_t port_by_mac(void *node, uint32_t vni, const struct mac_addr *mac);
 void drain_retired(struct node *n);
+bool policy_any_mac(const struct blueprint *b);
+
+// ---- trial.c
+struct port *trial_make(struct node *n, const struct blueprint *b, struct node_error *e);
+void trial_free(struct node *n, struct port *p);
 bool node_refuse(struct node_error *e, int code, const char *pointer, const char *text);
 
 #endif

@@ -38,7 +38,13 @@ static enum drop open_connection(struct context *c, struct port *port, const str
                              .posture_rule = w->posture_rule,
                              .tcp = pp->protocol == IPPROTO_TCP4 ? &first : NULL,
                              .bytes = p->len};
-    return conn_open(c->n->connections, &spec, c->now / 1000000, index);
+    marks_of(c->n, w, &spec.meter, &spec.log);
+    enum drop reason = conn_open(c->n->connections, &spec, c->now / 1000000, index);
+    if (reason == DROP_NONE && spec.meter)
+        meter_begin(c->n, *index);
+    if (reason == DROP_NONE)
+        log_start(c, conn_get(c->n->connections, *index), *index);
+    return reason;
 }
 
 static bool is_stray_tcp(const struct parsed *pp)
@@ -65,6 +71,13 @@ enum drop walk_new(struct context *c, struct port *port, const struct policy *po
     return w->binding.kind == CONN_NAT_NONE ? DROP_NONE : DROP_NO_NAT_STATE;
 }
 
+static enum drop within_limits(struct context *c, struct port *port, uint8_t dir, uint32_t bytes, bool connects)
+{
+    if (connects && !limits_allow_new(c, port))
+        return DROP_RATE_NEW;
+    return limits_allow(c, port, dir, bytes) ? DROP_NONE : DROP_RATE_LIMITED;
+}
+
 // [port lock]
 static void judge(struct context *c, struct port *port, struct packet *p, const struct parsed *pp,
                   const struct flow_key *key, struct miss *out)
@@ -78,8 +91,11 @@ static void judge(struct context *c, struct port *port, struct packet *p, const 
         return;
     }
     out->reason = walk_new(c, port, policy, pp, key, NULL, &w, &stateless);
+    log_denied(c, port, &w, out->reason, p->len);
     out->answer_reject = w.answer_reject;
     out->stateless = w.flow[w.opener].xp;
+    if (out->reason == DROP_NONE && load_relaxed(&port->limited))
+        out->reason = within_limits(c, port, key->dir, p->len, !stateless);
     if (out->reason == DROP_NONE && !stateless)
         out->reason = open_connection(c, port, p, pp, &w, generation, &index);
     if (index)
@@ -150,6 +166,19 @@ enum drop walk_again(struct context *c, struct port *port, const struct policy *
     return *ends ? closing_reason(reason) : reason;
 }
 
+// [port lock] What was counted so far is the old class's.
+static void mark_again(struct node *n, const struct conn *k, uint32_t index, const struct walk *w)
+{
+    uint32_t meter;
+    uint8_t log;
+    marks_of(n, w, &meter, &log);
+    if (meter == k->meter && log == k->log)
+        return;
+    if (meter != k->meter)
+        meter_fold(n, k, index);
+    conn_set_marks(n->connections, index, meter, log);
+}
+
 // [port lock]
 static void judge_again(struct context *c, struct port *port, uint32_t index, uint8_t dir, struct miss *out)
 {
@@ -168,6 +197,8 @@ static void judge_again(struct context *c, struct port *port, uint32_t index, ui
         conn_close(n->connections, index);
     if (out->reason == DROP_NONE)
         out->reason = conn_update(n->connections, index, w.flow, generation, w.rule, w.posture_rule);
+    if (out->reason == DROP_NONE && !w.skip_rules)
+        mark_again(n, k, index, &w);
     if (out->reason != DROP_NONE)
         return;
     out->entry = k->entry[dir];

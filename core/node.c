@@ -18,9 +18,12 @@ static void *get(struct node *n, size_t count, size_t size)
     return n->env->alloc(n->env->ctx, count * size);
 }
 
-static void connection_closed(void *ctx, const struct conn *c, uint32_t index)
+static void connection_closed(void *ctx, const struct conn *c, uint32_t index, enum conn_end why)
 {
     struct node *n = ctx;
+    if (c->meter)
+        meter_fold(n, c, index);
+    log_end(n, c, index, why);
     if (c->nat.kind == CONN_NAT_SNAT)
         snat_release(&n->ports[c->port].snat, &c->nat, c->protocol,
                      (uint32_t)(load_relaxed(&n->workers[0].now) / 1000000));
@@ -105,6 +108,13 @@ static bool make_tables(struct node *n)
     return vpc_tables_init(&n->tables, n->env, &config);
 }
 
+static bool make_log(struct node *n)
+{
+    if (n->config.flow_log_records)
+        n->flow_log = flow_log_create(n->env, n->config.flow_log_records);
+    return n->flow_log || !n->config.flow_log_records;
+}
+
 static bool make_links(struct node *n)
 {
     for (uint32_t i = 0; i < n->config.n_external; i++) {
@@ -119,7 +129,7 @@ static bool make_links(struct node *n)
 struct node *node_create(const struct platform *platform, const struct node_config *config, uint64_t now)
 {
     if (config->workers == 0 || config->workers > MAX_WORKERS || config->n_external > MAX_LINKS ||
-        config->max_ports < 2)
+        config->max_ports < 2 || (config->flow_log_records & (config->flow_log_records - 1)))
         return NULL;
     struct node *n = platform->env.alloc(platform->env.ctx, sizeof(*n));
     if (!n)
@@ -130,7 +140,8 @@ struct node *node_create(const struct platform *platform, const struct node_conf
     n->workers = get(n, config->workers, sizeof(*n->workers));
     if (n->workers)
         n->workers[0].now = now;
-    if (!n->workers || !make_tables(n) || !make_ports(n) || !make_connections(n, now) || !make_links(n)) {
+    if (!n->workers || !make_tables(n) || !make_ports(n) || !make_connections(n, now) || !make_links(n) ||
+        !make_log(n)) {
         node_destroy(n);
         return NULL;
     }
@@ -174,6 +185,8 @@ void node_destroy(struct node *n)
         if (n->ports[i].policy)
             policy_free(&n->tables, n->ports[i].policy);
         snat_fini(&env, &n->ports[i].snat);
+        env.free(env.ctx, n->ports[i].meters);
+        env.free(env.ctx, n->ports[i].denials);
         for (unsigned w = 0; w < MAX_WORKERS; w++)
             env.free(env.ctx, n->ports[i].counters[w]);
     }
@@ -183,6 +196,8 @@ void node_destroy(struct node *n)
     env.free(env.ctx, n->macs);
     vpc_tables_fini(&n->tables);
     free_links(n);
+    flow_log_destroy(&env, n->flow_log);
+    env.free(env.ctx, n->meter_bases);
     env.free(env.ctx, n->ports);
     env.free(env.ctx, n->workers);
     env.free(env.ctx, n);

@@ -37,6 +37,8 @@ struct node_config {
     struct mac_addr service_mac;    // of the metadata tap
     const struct node_external_link *external;
     uint32_t n_external;
+    uint32_t flow_log_records; // room for the flow log, a power of two; 0 = none is kept
+    bool flow_log_all;         // of every connection and refusal, not only where a rule says so
 };
 void node_config_default(struct node_config *c);
 
@@ -126,6 +128,50 @@ struct rule_counter { // per rule of the policy in force; default rules come las
 };
 unsigned node_rule_counters(struct node *n, uint32_t port, struct rule_counter *out, unsigned max);
 
+#define METER_CLASSES 256 // of one port, in its life
+struct meter_counter { // by direction, as the guest sees it; bytes of inner frames
+    uint32_t class_;
+    uint64_t packets[2], bytes[2];
+};
+// Brings the totals up to date: those of one port, or of all (0). Then they can be read.
+void node_meters_update(struct node *n, uint32_t port);
+unsigned node_meters(struct node *n, uint32_t port, struct meter_counter *out, unsigned max);
+
+// ---- How full things are [control]
+#define NODE_TABLES 7
+struct table_use {
+    const char *table;
+    uint32_t used, limit;
+};
+unsigned node_tables(struct node *n, struct table_use out[NODE_TABLES]);
+struct port_use {
+    uint32_t connections, guarantee, cap;
+    uint32_t snat_ports;   // of all slices; each protocol has them to itself
+    uint32_t snat_used[3]; // TCP (with those in quarantine), UDP, ICMP
+};
+bool node_port_use(struct node *n, uint32_t port, struct port_use *out);
+void node_conn_stats(struct node *n, struct conn_stats *out);
+
+// ---- Flow log [control]
+enum flow_record_kind { FLOW_RECORD_START, FLOW_RECORD_END, FLOW_RECORD_DENIED };
+struct flow_record {
+    uint64_t time; // ns, the node's clock
+    uint64_t packets[2], bytes[2];
+    struct flow_key key[2]; // by enum flow_dir, as in the flow table: what the guest sends, what comes for it
+    uint8_t has[2];
+    uint8_t kind, opener; // a refusal has one key, the opener's
+    uint8_t nat;          // enum conn_nat
+    uint8_t action;       // enum rule_action
+    uint8_t why;          // enum conn_end
+    uint16_t drop;        // enum drop of a refusal
+    uint32_t index, vni, connection, age_ms;
+    struct uuid port;
+    const char *layer;
+    char rule[64]; // "": not known any more
+};
+bool node_flow_log_take(struct node *n, struct flow_record *out); // the oldest; false: none
+uint64_t node_flow_log_lost(const struct node *n);
+
 struct flow_info { // one connection
     uint32_t index, port;
     struct flow_key key[2];
@@ -152,6 +198,18 @@ struct trace {
 // in the port's VNI (`from` unspecified: any node of the VPC).
 bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr *from, const uint8_t *frame,
                 uint32_t len, uint64_t now, struct trace *out, struct node_error *e);
+
+struct trace_question {
+    uint32_t port;                     // index; not looked at with a blueprint
+    const struct blueprint *blueprint; // NULL, or what the port would have: as if it were in force, and nothing is applied
+    uint8_t dir;
+    bool outside;                      // FLOW_IN: from an external link, not from the VPC
+    struct ip_addr from;
+    const uint8_t *frame;
+    uint32_t len;
+};
+bool node_trace_ask(struct node *n, const struct trace_question *q, uint64_t now, struct trace *out,
+                    struct node_error *e);
 
 // Capture points: the driver's `capture` is called for matching frames while set. port 0 = every port.
 enum capture_point { CAPTURE_FROM_GUEST = 1, CAPTURE_TO_GUEST = 2, CAPTURE_DROP = 4, CAPTURE_TO_UNDERLAY = 8, CAPTURE_FROM_UNDERLAY = 16 };

@@ -18,8 +18,6 @@
 
 #define PLATFORM_BATCH 32
 
-struct platform_event; // core/node.h
-
 struct platform {
     struct env env;
     void *ctx;
@@ -56,8 +54,9 @@ struct platform {
     struct packet *(*packet_clone)(void *ctx, unsigned worker, const struct packet *p);
 
     uint64_t (*random)(void *ctx); // unpredictable; slow path
-    // Something an operator should hear about; rate limiting is the driver's. `text` is one line.
-    void (*event)(void *ctx, const char *kind, uint32_t port, const char *text);
+    // Something an operator should hear about. `count`: how often since the last event of this kind and port, which is
+    // at least ten seconds ago. `kind` lives for ever, `text` is one line.
+    void (*event)(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text);
     // A frame for whoever captures: called only while node_capture_set said so. Must copy what it needs.
     void (*capture)(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason,
                     const struct packet *p);

@@ -120,6 +120,12 @@ static uint32_t external_addresses(const struct blueprint *b, struct external_ma
         out[n].ports = b->nat.snat[i].ports;
         out[n++].address = b->nat.snat[i].address;
     }
+    for (uint32_t i = 0; i < b->nat.n_attached; i++) {
+        const struct ip_prefix *p = &b->nat.attached[i];
+        out[n] = all;
+        out[n].prefix_len = p->len == 128 ? 0 : (uint8_t)(p->len - (ip_is_v4(&p->addr) ? 96 : 0));
+        out[n++].address = p->addr;
+    }
     for (uint32_t i = 0; i < b->n_lb; i++) {
         const struct blueprint_vip *v = &b->lb[i];
         if (!v->external)
@@ -135,7 +141,7 @@ static uint32_t external_addresses(const struct blueprint *b, struct external_ma
 
 static bool set_external(struct node *n, uint32_t index, const struct blueprint *b)
 {
-    uint32_t count = b->nat.n_floating + b->nat.n_snat + b->n_lb;
+    uint32_t count = b->nat.n_floating + b->nat.n_snat + b->nat.n_attached + b->n_lb;
     struct external_mapping *list = n->env->alloc(n->env->ctx, (count + 1) * sizeof(*list));
     if (!list)
         return false;
@@ -144,7 +150,7 @@ static bool set_external(struct node *n, uint32_t index, const struct blueprint 
     return ok;
 }
 
-static bool policy_any_mac(const struct blueprint *b)
+bool policy_any_mac(const struct blueprint *b)
 {
     bool any = !b->l2.anti_spoof;
     for (uint32_t i = 0; i < b->l2.n_allowed; i++)
@@ -171,6 +177,7 @@ static struct port *find_place(struct node *n, const struct blueprint *b, struct
 {
     uint32_t index = choose_index(n, &b->port);
     if (!index) {
+        event_refused(n, &n->full, "table-full", 0, "no room for another port");
         node_refuse(e, NODE_LIMIT, "", "this node has no room for another port");
         return NULL;
     }
@@ -190,6 +197,7 @@ static void move_in(struct node *n, struct port *port, const struct blueprint *b
     port->id = b->port;
     store_relaxed(&port->paused, 0);
     port->next_ra = 0;
+    port->stale = (struct watched){0};
     port->attached = false;
 }
 
@@ -235,6 +243,8 @@ static void close_port(struct node *n, struct port *port)
 {
     conn_port_flush(n->connections, port->index);
     conn_port_open(n->connections, port->index, 0, 0);
+    denials_flush(n, port, 0, true);
+    meters_close(n, port);
     external_set_port(&n->tables, port->index, NULL, 0);
     n->kept[port->index] = (struct kept_port){0};
     if (port->mac_slot)
@@ -253,6 +263,18 @@ static void attach(struct node *n, struct port *port, const struct blueprint *b)
 }
 
 // All that can fail; nothing has changed when it did.
+static bool reserve_meters(struct node *n, struct port *port, const struct blueprint *b, struct port_meters **meters,
+                           struct node_error *e)
+{
+    bool too_many;
+    if (!denials_make(n, port))
+        return node_refuse(e, NODE_LIMIT, "", "not enough memory for the port's log");
+    if (meters_prepare(n, port, b, meters, &too_many))
+        return true;
+    return node_refuse(e, NODE_LIMIT, "/firewall/rules",
+                       too_many ? "more than 256 meter classes in the life of the port" : "not enough memory for meters");
+}
+
 static bool reserve(struct node *n, struct port *port, const struct blueprint *b, struct snat_slice **slices,
                     struct node_error *e)
 {
@@ -279,8 +301,13 @@ static bool commit(struct node *n, struct port *port, struct policy *fresh, stru
     const struct blueprint *b = fresh->blueprint;
     bool is_new = port->policy == NULL;
     struct snat_slice *slices[SNAT_SLICES];
-    if (!reserve(n, port, b, slices, e))
+    struct port_meters *meters;
+    if (!reserve_meters(n, port, b, &meters, e))
         return false;
+    if (!reserve(n, port, b, slices, e)) {
+        meters_discard(n, meters);
+        return false;
+    }
     if (is_new)
         move_in(n, port, b);
     set_identity(n, port, b);
@@ -290,6 +317,8 @@ static bool commit(struct node *n, struct port *port, struct policy *fresh, stru
     snat_discard(n->env, slices);
     store_relaxed(&port->mtu, b->vpc.mtu);
     store_relaxed(&port->any_mac, policy_any_mac(b));
+    limits_set(port, &b->qos);
+    meters_commit(n, port, meters);
     if (is_new)
         claim_bindings(n, port);
     install(n, port, fresh);
@@ -327,8 +356,11 @@ bool node_blueprint_put(struct node *n, const struct blueprint *b, uint64_t now,
     uint32_t index = node_port_find(n, &b->port);
     if (index) {
         const struct blueprint *had = n->ports[index].policy->blueprint;
-        if (b->generation < had->generation)
+        if (b->generation < had->generation) {
+            event_refused(n, &n->ports[index].stale, "stale-generation", index,
+                          "a blueprint is older than the one in force");
             return node_refuse(e, NODE_STALE, "/generation", "older than the generation in force");
+        }
         if (b->generation == had->generation)
             return same_document(b, had) ||
                    node_refuse(e, NODE_CONFLICT, "/hash", "the generation in force has another content");

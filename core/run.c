@@ -91,6 +91,15 @@ struct port *local_hop(struct node *n, const struct transposition *xp, enum orig
     return other ? NULL : port;
 }
 
+// Beyond the port's rate: p is dropped then.
+static bool over_limit(struct context *c, struct port *port, uint8_t dir, struct packet *p)
+{
+    if (likely(!load_relaxed(&port->limited)) || limits_allow(c, port, dir, p->len))
+        return false;
+    drop_packet(c, port, dir, p, DROP_RATE_LIMITED);
+    return true;
+}
+
 // The rewritten packet goes where its transposition says; local hops are left to the caller's loop.
 static struct next_pass forward(struct context *c, struct port *port, const struct flow_key *key,
                                 const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
@@ -208,6 +217,8 @@ static struct next_pass related(struct context *c, struct port *port, enum origi
         drop_packet(c, port, dir, p, reason);
         return (struct next_pass){0};
     }
+    if (over_limit(c, port, dir, p))
+        return (struct next_pass){0};
     transposition_apply_icmp_error(&e->xp, &key, p, pp, &inner);
     return forward(c, port, &key, &e->xp, hash, pp->tos, p);
 }
@@ -294,6 +305,8 @@ static struct next_pass hit(struct context *c, struct port *port, enum origin or
     } else {
         counter_add(&counters_of(c, port)->hits[dir], 1);
     }
+    if (over_limit(c, port, dir, p))
+        return (struct next_pass){0};
     if (unlikely(wants_tracking(pp, hot))) {
         enum drop reason;
         if (!track(c, port, e, pp, &reason)) {
@@ -402,6 +415,8 @@ static bool hit_fast(struct context *c, struct job *j)
     counter_add(&k->received[dir], 1);
     counter_add(&k->received_bytes[dir], p->len);
     counter_add(&k->hits[dir], 1);
+    if (over_limit(c, port, dir, p))
+        return true;
     counter_add(&hot->packets, 1);
     counter_add(&hot->bytes, p->len);
     store_relaxed(&hot->last_seen, now_ms(c));

@@ -30,6 +30,9 @@ uint64_t node_tick(struct node *n, unsigned worker, uint64_t now, uint64_t wall)
     if (worker == 0) {
         for (uint32_t i = 1; i < n->config.max_ports; i++)
             advertise(&c, &n->ports[i]);
+        for (uint32_t i = 1; n->flow_log && i < n->config.max_ports; i++)
+            denials_flush(n, &n->ports[i], now, false);
+        events_look(&c);
         external_tick(&c);
         send_flush(&c);
     }

@@ -7,7 +7,8 @@
 
 struct tracing {
     struct context c;
-    struct port *port; // where the packet is; NULL when its end is known
+    struct port *port;  // where the packet is; NULL when its end is known
+    struct port *trial; // stands for its real one, or NULL
     enum origin origin;
     const struct policy *policy;
     struct packet *p;
@@ -54,6 +55,8 @@ static void go_on(struct tracing *t, const struct transposition *xp)
     case XP_TO_LOCAL_EXTERNAL:
     case XP_TO_SELF:
         t->port = local_hop(t->c.n, xp, &t->origin);
+        if (t->port && t->trial && t->port->index == t->trial->index)
+            t->port = t->trial;
         if (!t->port)
             end_at(t, "demux", DROP_UNKNOWN_PORT);
         break;
@@ -95,7 +98,8 @@ static void note_connection(struct tracing *t, uint32_t index, bool current)
     }
     text_add(&d,
              current ? ", opened by rule " : ", to be judged again in the direction that opened it; opened by rule ");
-    text_add(&d, policy_rule_name(&t->policy->firewall[k->opener], k->rule, k->opener));
+    const struct policy *had = t->port == t->trial ? t->c.n->ports[t->port->index].policy : t->policy;
+    text_add(&d, policy_rule_name(&had->firewall[k->opener], k->rule, k->opener));
 }
 
 // [port lock] The verdict of a flow that exists, judged again if it is stale. False: its end is known.
@@ -111,8 +115,10 @@ static bool verdict_of_flow(struct tracing *t, uint32_t entry, struct transposit
         return true;
     struct walk w;
     bool ends;
-    enum drop reason =
-        walk_again(&t->c, t->port, t->policy, conn_get(n->connections, e->owner), &t->out->log, &w, &ends);
+    struct conn k = *conn_get(n->connections, e->owner);
+    if (t->port == t->trial && k.nat.kind == CONN_NAT_SNAT) // it would keep its port, in slices that are numbered anew
+        snat_claim(&t->port->snat, &k.nat, k.protocol);
+    enum drop reason = walk_again(&t->c, t->port, t->policy, &k, &t->out->log, &w, &ends);
     if (reason != DROP_NONE) {
         end(t, "dropped", reason);
         return false;
@@ -271,34 +277,57 @@ static void pass(struct tracing *t, const struct ip_addr *from)
     conn_port_unlock(n->connections, index);
 }
 
-bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr *from, const uint8_t *frame,
-                uint32_t len, uint64_t now, struct trace *out, struct node_error *e)
+static enum origin origin_of(const struct trace_question *q)
+{
+    return q->dir == FLOW_OUT ? FROM_GUEST : q->outside ? FROM_OUTSIDE : FROM_VPC;
+}
+
+static bool run(struct tracing *t, const struct trace_question *q, struct node_error *e)
+{
+    const struct env *env = t->c.n->env;
+    uint8_t *memory = env->alloc(env->ctx, PACKET_HEADROOM + PACKET_MIN_ROOM);
+    if (!memory)
+        return node_refuse(e, NODE_LIMIT, "", "not enough memory");
+    memcpy(memory + PACKET_HEADROOM, q->frame, q->len);
+    struct packet p = {.data = memory + PACKET_HEADROOM,
+                       .len = q->len,
+                       .head = q->len,
+                       .room = PACKET_MIN_ROOM,
+                       .headroom = PACKET_HEADROOM};
+    t->p = &p;
+    pass(t, t->origin == FROM_VPC ? &q->from : NULL);
+    for (unsigned passes = 1; t->port; passes++) {
+        if (passes == MAX_PASSES)
+            end_at(t, "demux", DROP_RECIRCULATION);
+        else
+            pass(t, NULL);
+    }
+    env->free(env->ctx, memory);
+    return true;
+}
+
+bool node_trace_ask(struct node *n, const struct trace_question *q, uint64_t now, struct trace *out,
+                    struct node_error *e)
 {
     *out = (struct trace){.verdict = "dropped"};
     *e = (struct node_error){0};
-    struct tracing t = {
-        .c = {n, 0, now}, .port = port_at(n, port), .origin = dir == FLOW_OUT ? FROM_GUEST : FROM_VPC, .out = out};
-    if (!t.port)
-        return node_refuse(e, NODE_NOT_FOUND, "", "no such port on this node");
-    if (len > PACKET_MIN_ROOM)
+    struct tracing t = {.c = {n, 0, now}, .origin = origin_of(q), .out = out};
+    if (q->len > PACKET_MIN_ROOM)
         return node_refuse(e, NODE_INVALID, "/frame", "a frame for trace is at most 2048 bytes");
-    uint8_t *memory = n->env->alloc(n->env->ctx, PACKET_HEADROOM + PACKET_MIN_ROOM);
-    if (!memory)
-        return node_refuse(e, NODE_LIMIT, "", "not enough memory");
-    memcpy(memory + PACKET_HEADROOM, frame, len);
-    struct packet p = {.data = memory + PACKET_HEADROOM,
-                       .len = len,
-                       .head = len,
-                       .room = PACKET_MIN_ROOM,
-                       .headroom = PACKET_HEADROOM};
-    t.p = &p;
-    pass(&t, dir == FLOW_OUT ? NULL : from);
-    for (unsigned passes = 1; t.port; passes++) {
-        if (passes == MAX_PASSES)
-            end_at(&t, "demux", DROP_RECIRCULATION);
-        else
-            pass(&t, NULL);
-    }
-    n->env->free(n->env->ctx, memory);
-    return true;
+    t.trial = q->blueprint ? trial_make(n, q->blueprint, e) : NULL;
+    if (q->blueprint && !t.trial)
+        return false;
+    t.port = t.trial ? t.trial : port_at(n, q->port);
+    bool ok = t.port ? run(&t, q, e) : node_refuse(e, NODE_NOT_FOUND, "", "no such port on this node");
+    trial_free(n, t.trial);
+    return ok;
+}
+
+bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr *from, const uint8_t *frame,
+                uint32_t len, uint64_t now, struct trace *out, struct node_error *e)
+{
+    struct trace_question q = {.port = port, .dir = dir, .frame = frame, .len = len};
+    if (from)
+        q.from = *from;
+    return node_trace_ask(n, &q, now, out, e);
 }

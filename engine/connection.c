@@ -71,6 +71,11 @@ struct conn *conn_get(const struct conn_table *t, uint32_t index)
     return &t->records[index];
 }
 
+uint32_t conn_last(const struct conn_table *t)
+{
+    return t->n_records;
+}
+
 uint32_t conn_count(const struct conn_table *t)
 {
     return load_relaxed(&t->count);
@@ -138,13 +143,13 @@ static void record_free_later(void *table, uint64_t index)
     conn_record_free(table, (uint32_t)index);
 }
 
-void conn_end(struct conn_table *t, uint32_t index, uint64_t *reason)
+void conn_end(struct conn_table *t, uint32_t index, uint64_t *stat, enum conn_end why)
 {
     struct conn *c = &t->records[index];
     for (unsigned dir = 0; dir < 2; dir++) // nobody has looked at them for long, and they lie apart
         __builtin_prefetch(flow_table_entry(t->flows, c->entry[dir]));
     if (t->config.closed)
-        t->config.closed(t->config.ctx, c, index);
+        t->config.closed(t->config.ctx, c, index, why);
     store_relaxed(&c->live, 0);
     c->check = 0;
     timer_wheel_stop(&t->ports[c->port].wheel, index);
@@ -156,14 +161,14 @@ void conn_end(struct conn_table *t, uint32_t index, uint64_t *reason)
             flow_table_remove(t->flows, c->entry[dir]);
     }
     conn_quota_release(t, c->port);
-    fetch_add_relaxed(reason, 1);
+    fetch_add_relaxed(stat, 1);
     t->env->defer(t->env->ctx, record_free_later, t, index);
 }
 
 void conn_close(struct conn_table *t, uint32_t index)
 {
     if (t->records[index].live)
-        conn_end(t, index, &t->stats.closed);
+        conn_end(t, index, &t->stats.closed, CONN_END_REVOKED);
 }
 
 // ---- Opening
@@ -262,7 +267,7 @@ static void make_room(struct conn_table *t, const struct conn_flow flow[2])
     for (unsigned dir = 0; dir < 2; dir++) {
         uint32_t owner = holder(t, &flow[dir]);
         if (owner)
-            conn_end(t, owner, &t->stats.closed);
+            conn_end(t, owner, &t->stats.closed, CONN_END_CLOSED);
     }
 }
 
@@ -279,6 +284,8 @@ static void fill_record(struct conn *c, const struct conn_spec *spec, const stru
     c->nat = spec->nat;
     c->rule = spec->rule;
     c->posture_rule = spec->posture_rule;
+    c->meter = spec->meter;
+    c->log = spec->log;
     c->opened = (uint32_t)now_ms;
     if (spec->protocol == IPPROTO_TCP4 && spec->tcp)
         tcp_track_open(&c->tcp, spec->tcp);

@@ -37,6 +37,15 @@ enum conn_class { // worst first; eviction takes from the front. A record's clas
     CONN_CLASSES
 };
 
+enum conn_end { // why a connection ended
+    CONN_END_CLOSED,  // RST, both FINs, or another one took its place
+    CONN_END_EXPIRED, // silence
+    CONN_END_EVICTED, // it made room
+    CONN_END_REVOKED, // conn_close: no longer allowed
+    CONN_END_PORT,    // conn_port_flush
+    CONN_ENDS
+};
+
 enum conn_nat { // new ones at the end: records outlive the process
     CONN_NAT_NONE = 0,
     CONN_NAT_FLOATING,
@@ -44,6 +53,7 @@ enum conn_nat { // new ones at the end: records outlive the process
     CONN_NAT_SERVICE,
     CONN_NAT_HAIRPIN, // to the guest from itself by a virtual IP, which is `external`
     CONN_NAT_VIP,     // external: the virtual IP. The target is in the opening direction's transposition
+    CONN_NAT_ATTACHED, // to or from outside, untranslated: external is the guest's side
     CONN_NAT_KINDS
 };
 
@@ -71,7 +81,10 @@ struct conn { // 128 bytes, plain data
     uint32_t check;       // guards the record across a restart
     uint8_t strict;       // TCP window checks drop
     uint8_t replied;      // a packet of the other direction was seen
-    uint8_t spare[10];
+    uint8_t log;          // its end is to be logged
+    uint8_t spare;
+    uint32_t meter;       // class that its packets count for; 0 = none
+    uint8_t spare2[4];
 };
 _Static_assert(sizeof(struct conn) == 128, "two cache lines");
 
@@ -94,7 +107,7 @@ struct conn_table_config {
     struct conn_timeouts timeouts;
     // Called under the port lock when a connection ends for any reason; its entries are still readable. It must not
     // call back into this table.
-    void (*closed)(void *ctx, const struct conn *c, uint32_t index);
+    void (*closed)(void *ctx, const struct conn *c, uint32_t index, enum conn_end why);
     void *ctx;
 };
 
@@ -107,6 +120,7 @@ struct flow_table *conn_table_flows(const struct conn_table *t);
 const struct flow_secret *conn_table_secret(const struct conn_table *t);
 struct conn *conn_get(const struct conn_table *t, uint32_t index);
 uint32_t conn_count(const struct conn_table *t);
+uint32_t conn_last(const struct conn_table *t); // no index is above it
 uint32_t conn_port_count(const struct conn_table *t, uint32_t port);
 
 void conn_port_lock(struct conn_table *t, uint32_t port);
@@ -135,6 +149,8 @@ struct conn_spec {
     uint32_t generation;
     struct conn_binding nat;
     uint32_t rule, posture_rule;
+    uint32_t meter;
+    uint8_t log;
     const struct tcp_segment *tcp; // the first packet, or NULL
     uint32_t bytes;                // of the first packet: counted on the opener's entry
 };
@@ -157,6 +173,9 @@ bool conn_keys_taken(const struct conn_table *t, const struct conn_flow flow[2],
 
 // [port lock]
 void conn_close(struct conn_table *t, uint32_t index);
+
+// [port lock] What rules say of a connection besides its verdict.
+void conn_set_marks(struct conn_table *t, uint32_t index, uint32_t meter, uint8_t log);
 
 // [port lock] Follows a packet whose entry says FLOW_TRACK, or a TCP segment with SYN, FIN or RST (s; NULL for other
 // protocols; side and sent are filled in here). Updates last_seen, state, FLOW_TRACK of both entries, class and timer;
@@ -186,6 +205,7 @@ uint32_t conn_next(const struct conn_table *t, uint32_t port, uint32_t after);
 uint32_t conn_timeout(const struct conn_table *t, const struct conn *c);
 enum conn_class conn_classify(const struct conn_table *t, const struct conn *c, uint64_t now_ms);
 const char *conn_class_name(enum conn_class c);
+const char *conn_end_name(enum conn_end why);
 
 struct conn_stats { // relaxed counters
     uint64_t opened, closed, expired; // closed: by RST, renewal, conn_close or flush

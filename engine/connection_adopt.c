@@ -41,9 +41,9 @@ uint32_t conn_check_body(const struct conn_table *t, const struct conn *c)
 {
     struct {
         uint32_t entry[2], port, opened, rule, posture_rule;
-        uint8_t opener, protocol, strict, zero[5];
+        uint8_t opener, protocol, strict, log, zero[4];
         struct conn_binding nat;
-        uint64_t zero2;
+        uint32_t meter, zero2;
     } body;
     _Static_assert(sizeof(body) == 64, "no holes");
     memset(&body, 0, sizeof(body));
@@ -55,6 +55,8 @@ uint32_t conn_check_body(const struct conn_table *t, const struct conn *c)
     body.opener = c->opener;
     body.protocol = c->protocol;
     body.strict = c->strict;
+    body.log = c->log;
+    body.meter = c->meter;
     memcpy(&body.nat, &c->nat, sizeof(body.nat));
     uint64_t h = fold_words(&t->secret, sizeof(body), &body, sizeof(body));
     for (unsigned dir = 0; dir < 2; dir++) {

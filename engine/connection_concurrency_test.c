@@ -17,7 +17,7 @@ struct worker {
     unsigned number;
 };
 
-static void closed(void *ctx, const struct conn *c, uint32_t index)
+static void closed(void *ctx, const struct conn *c, uint32_t index, enum conn_end why)
 {
     fetch_add_relaxed(&((struct shared *)ctx)->closed, 1);
 }
@@ -67,7 +67,8 @@ static void *control(void *arg)
     struct shared *s = w->s;
     struct conn_table *t = s->kit.t;
     uint64_t seed = 1;
-    for (uint32_t round = 0; load_acquire(&s->workers_left); round++) {
+    // Once at least: on a busy machine the workers may be done before this thread first runs.
+    for (uint32_t round = 0; round == 0 || load_acquire(&s->workers_left); round++) {
         for (uint32_t i = 0; (i = conn_next(t, 0, i)) != 0;) {
             uint32_t port = load_relaxed(&conn_get(t, i)->port);
             conn_port_lock(t, port);

@@ -57,7 +57,7 @@ bool conn_evict(struct conn_table *t, uint32_t port, uint64_t now_ms)
         while ((index = t->ports[port].lists[class_].first) != 0) {
             enum conn_class now = conn_classify(t, &t->records[index], now_ms);
             if (now != CONN_ACTIVE && (unsigned)now <= class_) {
-                conn_end(t, index, &t->stats.evicted[now]);
+                conn_end(t, index, &t->stats.evicted[now], now == CONN_CLOSED ? CONN_END_CLOSED : CONN_END_EVICTED);
                 fetch_next(t, &t->ports[port].lists[class_]);
                 return true;
             }
@@ -147,7 +147,7 @@ static unsigned flush_some(struct conn_table *t, uint32_t port)
     for (unsigned class_ = 0; class_ < CONN_CLASSES; class_++) {
         uint32_t index;
         while (ended < 64 && (index = t->ports[port].lists[class_].first) != 0) {
-            conn_end(t, index, &t->stats.closed);
+            conn_end(t, index, &t->stats.closed, CONN_END_PORT);
             ended++;
         }
     }

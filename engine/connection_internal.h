@@ -53,7 +53,7 @@ static inline void conn_unlock_quota(struct conn_table *t)
 // connection.c
 struct conn *conn_record_alloc(struct conn_table *t, uint32_t *index);
 void conn_record_free(struct conn_table *t, uint32_t index);
-void conn_end(struct conn_table *t, uint32_t index, uint64_t *reason); // [port lock] reason: a counter of stats
+void conn_end(struct conn_table *t, uint32_t index, uint64_t *stat, enum conn_end why); // [port lock] stat: of t->stats
 void conn_fill_entry(struct flow_entry *e, const struct conn_flow *f, uint32_t owner, uint8_t dir);
 
 // connection_track.c [port lock]

@@ -232,6 +232,47 @@ static void test_reuse(void **state)
     kit_destroy(k);
 }
 
+static void close_by_hand(struct kit *k, const struct flow *f)
+{
+    conn_port_lock(k->t, 1);
+    conn_close(k->t, kit_find(k, f));
+    conn_port_unlock(k->t, 1);
+}
+
+static void test_why_it_ended(void **state)
+{
+    struct kit *k = kit();
+    struct flow f = TCP(1), u = UDP(2);
+    kit_establish(k, &f);
+    kit_send(k, &f, FLOW_OUT, TCP_RST, 1, 0, 0);
+    assert_int_equal(k->closed, 1);
+    assert_int_equal(k->why, CONN_END_CLOSED);
+    kit_establish(k, &f);
+    kit_send(k, &f, FLOW_OUT, TCP_FIN | TCP_ACK, 1, 1, 0);
+    kit_send(k, &f, FLOW_IN, TCP_FIN | TCP_ACK, 1, 2, 0);
+    kit_send(k, &f, FLOW_OUT, TCP_ACK, 2, 2, 0);
+    kit_pass(k, 300000); // the time it waits for stragglers is no silence
+    assert_int_equal(k->closed, 2);
+    assert_int_equal(k->why, CONN_END_CLOSED);
+    assert_int_equal(kit_open(k, &u, NULL), DROP_NONE);
+    kit_pass(k, 300000);
+    assert_int_equal(k->why, CONN_END_EXPIRED);
+    assert_int_equal(kit_open(k, &u, NULL), DROP_NONE);
+    close_by_hand(k, &u);
+    assert_int_equal(k->why, CONN_END_REVOKED);
+    assert_int_equal(kit_open(k, &u, NULL), DROP_NONE);
+    conn_port_flush(k->t, 1);
+    assert_int_equal(k->why, CONN_END_PORT);
+    conn_port_open(k->t, 1, 0, 1);
+    struct flow v = UDP(3);
+    assert_int_equal(kit_open(k, &u, NULL), DROP_NONE);
+    assert_int_equal(kit_open(k, &v, NULL), DROP_NONE);
+    assert_int_equal(k->why, CONN_END_EVICTED);
+    assert_int_equal(k->closed, 6);
+    assert_string_equal(conn_end_name(CONN_END_EVICTED), "evicted");
+    kit_destroy(k);
+}
+
 static void test_keys_in_use(void **state)
 {
     struct kit *k = kit();
@@ -617,6 +658,7 @@ int main(void)
         {.name = "T39 a SYN on TIME_WAIT begins a new connection at once", .test_func = test_reuse},
         {.name = "T39 a closing connection makes room for its keys, a live one does not",
          .test_func = test_keys_in_use},
+        {.name = "the reason why a connection ended is told", .test_func = test_why_it_ended},
         {.name = "T40 a half-closed connection lives for an hour of silence and closes right",
          .test_func = test_half_close},
         {.name = "T41 an established connection lives for 7999 s of silence, and by keepalives for ever",

@@ -25,6 +25,7 @@ struct kit {
     uint32_t adopted;
     unsigned closed;         // calls of the callback
     uint64_t closed_packets; // of the last one, both directions
+    enum conn_end why;       // it ended
 };
 
 struct flow { // a conversation by number
@@ -188,11 +189,12 @@ static inline void kit_pass(struct kit *k, uint64_t ms) // time, with ticks as a
     test_env_quiesce(k->e);
 }
 
-static inline void kit_closed(void *ctx, const struct conn *c, uint32_t index)
+static inline void kit_closed(void *ctx, const struct conn *c, uint32_t index, enum conn_end why)
 {
     struct kit *k = ctx;
     assert_true(c->live);
     k->closed++;
+    k->why = why;
     k->closed_packets = 0;
     for (unsigned dir = 0; dir < 2; dir++) {
         if (!c->entry[dir])

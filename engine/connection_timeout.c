@@ -24,9 +24,16 @@ const struct conn_timeouts conn_timeouts_default = {
 
 static const char *const class_names[CONN_CLASSES] = {"closed", "half-open", "one-way", "idle", "active"};
 
+static const char *const end_names[CONN_ENDS] = {"closed", "expired", "evicted", "revoked", "port"};
+
 const char *conn_class_name(enum conn_class c)
 {
     return (unsigned)c < CONN_CLASSES ? class_names[c] : "unknown";
+}
+
+const char *conn_end_name(enum conn_end why)
+{
+    return (unsigned)why < CONN_ENDS ? end_names[why] : "unknown";
 }
 
 static bool replied(const struct conn_table *t, const struct conn *c)
@@ -134,7 +141,8 @@ static void expired(void *arg, uint32_t index)
         conn_arm(k->t, index, k->now_ms);
         return;
     }
-    conn_end(k->t, index, &k->t->stats.expired);
+    bool over = conn_classify(k->t, c, k->now_ms) == CONN_CLOSED; // it only waited for stragglers
+    conn_end(k->t, index, &k->t->stats.expired, over ? CONN_END_CLOSED : CONN_END_EXPIRED);
 }
 
 // A port that holds more than it may since its quota or another's guarantee changed gives up its worst.

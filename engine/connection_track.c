@@ -60,14 +60,14 @@ enum tcp_verdict conn_track(struct conn_table *t, uint32_t index, uint8_t dir, c
     if (state != TCP_STATE_NONE && s) {
         enum tcp_verdict verdict = track_tcp(t, c, dir, s);
         if (verdict == TCP_PASS_NEW)
-            conn_end(t, index, &t->stats.closed);
+            conn_end(t, index, &t->stats.closed, CONN_END_CLOSED);
         if (verdict != TCP_PASS)
             return verdict;
     }
     if (c->entry[dir])
         store_relaxed(&flow_table_hot(t->flows, c->entry[dir])->last_seen, (uint32_t)now_ms);
     if (c->tcp.state == TCP_STATE_CLOSED) {
-        conn_end(t, index, &t->stats.closed);
+        conn_end(t, index, &t->stats.closed, CONN_END_CLOSED);
         return TCP_PASS;
     }
     if (dir != c->opener)
@@ -136,4 +136,12 @@ enum drop conn_update(struct conn_table *t, uint32_t index, const struct conn_fl
     c->posture_rule = posture_rule;
     c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
     return DROP_NONE;
+}
+
+void conn_set_marks(struct conn_table *t, uint32_t index, uint32_t meter, uint8_t log)
+{
+    struct conn *c = &t->records[index];
+    c->meter = meter;
+    c->log = log;
+    c->check = conn_check_body(t, c) ^ conn_check_state(t, c);
 }

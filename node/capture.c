@@ -33,7 +33,8 @@ struct capture_watcher {
     struct capture *capture;
     uint32_t port;
     unsigned points;
-    uint64_t left; // frames still to be written
+    struct capture_filter *filter; // NULL: all frames
+    uint64_t left;                 // frames still to be written
     uint64_t lost;
     struct blob out;
     size_t taken;                        // of `out`
@@ -152,6 +153,8 @@ static void watcher_write(struct capture_watcher *w, const struct record *r)
 {
     if (w->left == 0 || !(w->points & r->point) || (w->port && w->port != r->port))
         return;
+    if (w->filter && !capture_filter_matches(w->filter, r->data, r->captured, r->length))
+        return;
     if (w->out.len - w->taken > CAPTURE_BACKLOG) {
         w->lost++;
         return;
@@ -256,6 +259,12 @@ struct capture_watcher *capture_watch(struct capture *c, uint32_t port, unsigned
     return w;
 }
 
+void capture_set_filter(struct capture_watcher *w, struct capture_filter *filter)
+{
+    capture_filter_free(w->filter);
+    w->filter = filter;
+}
+
 void capture_unwatch(struct capture *c, struct capture_watcher *w)
 {
     struct capture_watcher **link = &c->watchers;
@@ -264,6 +273,7 @@ void capture_unwatch(struct capture *c, struct capture_watcher *w)
     if (*link)
         *link = w->next;
     blob_free(&w->out);
+    capture_filter_free(w->filter);
     free(w);
     store_release(&c->active, c->watchers != NULL);
 }

@@ -9,6 +9,7 @@
 
 #include "core/node.h"
 #include "node/blob.h"
+#include "node/capture_filter.h"
 
 #define CAPTURE_WORKERS 16
 #define CAPTURE_RING (1u << 20)
@@ -32,6 +33,8 @@ void capture_put(struct capture *c, unsigned worker, uint32_t port, unsigned poi
 // NULL: out of memory, or CAPTURE_WATCHERS are there already.
 struct capture_watcher *capture_watch(struct capture *c, uint32_t port, unsigned points, uint64_t count,
                                       const uint32_t *ports, unsigned n_ports);
+// Only frames that match, from now on; the watcher takes it over.
+void capture_set_filter(struct capture_watcher *w, struct capture_filter *filter);
 void capture_unwatch(struct capture *c, struct capture_watcher *w);
 // What node_capture_set must be told for all watchers; false: nobody watches.
 bool capture_wanted(const struct capture *c, uint32_t *port, unsigned *points);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/flow_log.h"
 #include "node/state_file.h"
 
 const char options_usage[] = "usage: nereusd [options]\n"
@@ -120,6 +121,8 @@ void config_node(const struct nereusd_config *config, struct node_external_link 
     out->max_mappings = config->limits.mappings;
     out->keep_state = true;
     out->timeouts = config->timeouts;
+    out->flow_log_records = config->has_flow_log ? FLOW_LOG_RECORDS : 0;
+    out->flow_log_all = config->has_flow_log && config->flow_log.all;
     for (uint32_t i = 0; i < config->n_external; i++) {
         const struct config_external *e = &config->external[i];
         links[i].prefix4 = e->prefix4;

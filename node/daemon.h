@@ -10,12 +10,15 @@
 #include "api/types/config.h"
 #include "core/node.h"
 #include "node/capture.h"
+#include "node/events.h"
 #include "node/loop.h"
 #include "node/store.h"
 
 struct api_document;
 struct http_server;
 struct metadata_server;
+struct event_watcher;
+struct flow_writer;
 struct linux_platform;
 struct stream;
 
@@ -28,6 +31,11 @@ struct daemon {
     struct capture *capture;
     struct loop_source capture_timer;
     struct stream *streams; // http_capture.c
+    struct events *events;
+    struct event_watcher *event_watchers; // http_events.c
+    struct loop_source event_source, event_timer;
+    struct flow_writer *flow_writer; // NULL: no flow log
+    struct loop_source flow_timer;
     struct loop loop;
     struct http_server *http;
     struct metadata_server *metadata;

@@ -24,11 +24,13 @@ static void key_of_mapping(const void *value, char key[DOC_KEY_MAX])
 static void key_of_external_mapping(const void *value, char key[DOC_KEY_MAX])
 {
     const struct external_mapping *m = value;
-    char ip[IP_TEXT], protocol[PROTOCOL_TEXT], ports[PORTS_TEXT];
+    char ip[IP_TEXT], length[8] = "", protocol[PROTOCOL_TEXT], ports[PORTS_TEXT];
     ip_to_text(&m->address, ip);
+    if (m->prefix_len)
+        snprintf(length, sizeof(length), "_%u", m->prefix_len);
     protocol_to_text(m->protocol, protocol);
     ports_to_text(&m->ports, ports);
-    snprintf(key, DOC_KEY_MAX, "%s/%s/%s", ip, protocol, ports);
+    snprintf(key, DOC_KEY_MAX, "%s%s/%s/%s", ip, length, protocol, ports);
 }
 
 static void key_of_edge_set(const void *value, char key[DOC_KEY_MAX])

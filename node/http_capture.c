@@ -143,7 +143,20 @@ struct query {
     uint32_t port;
     unsigned points;
     uint64_t count, seconds;
+    struct capture_filter *filter;
 };
+
+static bool parse_filter(struct request *r, struct query *q)
+{
+    const char *filter = request_query(r, "filter");
+    char why[256];
+    if (!filter || !*filter)
+        return true;
+    q->filter = capture_filter_compile(filter, why, sizeof(why));
+    if (!q->filter)
+        problem(r, 422, "invalid-filter", "filter: %s", why);
+    return q->filter != NULL;
+}
 
 static bool parse_query(struct request *r, struct query *q)
 {
@@ -161,7 +174,7 @@ static bool parse_query(struct request *r, struct query *q)
         problem(r, 400, "bad-query", "count and seconds are numbers above 0; seconds at most %u", SECONDS_MAX);
         return false;
     }
-    return true;
+    return parse_filter(r, q);
 }
 
 static struct capture_watcher *watch(struct request *r, const struct query *q)
@@ -187,9 +200,11 @@ void get_capture(struct request *r)
     struct capture_watcher *watcher = s ? watch(r, &q) : NULL;
     if (!watcher) {
         problem(r, 503, "busy", "%u captures run already, or memory is out", CAPTURE_WATCHERS);
+        capture_filter_free(q.filter);
         free(s);
         return;
     }
+    capture_set_filter(watcher, q.filter);
     *s = (struct stream){
         .next = r->d->streams,
         .d = r->d,

@@ -61,6 +61,20 @@ void get_port_rules(struct request *r)
     page_answer(r, &page, "");
 }
 
+void get_port_meters(struct request *r)
+{
+    uint32_t port = request_port(r, 0);
+    struct page page;
+    if (!port || !page_begin(r, &page))
+        return;
+    static struct meter_counter meters[METER_CLASSES]; // the control thread is the only one here
+    node_meters_update(r->d->node, port);
+    unsigned n = node_meters(r->d->node, port, meters, METER_CLASSES);
+    for (unsigned i = 0; i < n; i++)
+        page_add_json(&page, view_meter(&meters[i]));
+    page_answer(r, &page, "");
+}
+
 static void act(struct request *r, enum node_port_action action, const char *what)
 {
     struct uuid id;

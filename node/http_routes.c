@@ -16,6 +16,7 @@ const struct route http_routes[] = {
     {"GET", "/v1/ports", list_ports, false},
     {"GET", "/v1/ports/{port}", get_port, false},
     {"GET", "/v1/ports/{port}/rules", get_port_rules, false},
+    {"GET", "/v1/ports/{port}/meters", get_port_meters, false},
     {"POST", "/v1/ports/{port}/pause", pause_port, false},
     {"POST", "/v1/ports/{port}/resume", resume_port, false},
     {"POST", "/v1/ports/{port}/reset", reset_port, false},
@@ -33,6 +34,7 @@ const struct route http_routes[] = {
     {"PUT", "/v1/edge-sets/{prefix}", put_edge_set, true},
     {"GET", "/v1/flows", list_flows, false},
     {"POST", "/v1/trace", post_trace, true},
+    {"GET", "/v1/events", get_events, false},
     {"GET", "/v1/capture", get_capture, false},
 };
 const size_t http_n_routes = ARRAY_LEN(http_routes);

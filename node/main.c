@@ -14,6 +14,7 @@
 #include "api/json/text.h"
 #include "node/config.h"
 #include "node/documents.h"
+#include "node/flow_drain.h"
 #include "node/http.h"
 #include "node/log.h"
 #include "node/metadata_http.h"
@@ -39,9 +40,11 @@ uint64_t daemon_wall(void)
 
 // ---- What the driver tells
 
-static void on_event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void on_event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
-    log_info("event", "kind=%s port=%u detail=%s", kind, port, log_quote(text).s);
+    struct daemon *d = ctx;
+    log_info("event", "kind=%s port=%u count=%" PRIu64 " detail=%s", kind, port, count, log_quote(text).s);
+    events_put(d->events, kind, port, count, text);
 }
 
 static void on_capture(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason,
@@ -118,11 +121,13 @@ static bool start(struct daemon *d, char *error, size_t size)
     if (!store_open(&d->store, d->config->state_dir, error, size))
         return false;
     d->capture = capture_create(view_port_name, d);
-    if (!d->capture || !loop_open(&d->loop) || !streams_open(d)) {
+    if (!d->capture || !loop_open(&d->loop) || !streams_open(d) || !events_open(d)) {
         snprintf(error, size, "%s", strerror(errno));
         return false;
     }
     if (!start_platform(d, error, size) || !start_node(d, error, size))
+        return false;
+    if (!flow_drain_open(d, error, size))
         return false;
     documents_restore(d);
     d->adopted = node_sum(d->node).connections;
@@ -135,12 +140,16 @@ static void stop(struct daemon *d)
     metadata_stop(d->metadata);
     if (d->node && d->platform)
         linux_stop(d->platform);
+    if (d->node)
+        flow_drain(d);
+    flow_drain_close(d);
     node_destroy(d->node);
     if (d->platform)
         linux_destroy(d->platform);
     if (d->capture_timer.fd > 0)
         close(d->capture_timer.fd);
     capture_destroy(d->capture);
+    events_close(d);
     store_close(&d->store);
     loop_close(&d->loop);
 }
@@ -214,6 +223,7 @@ static void run(struct daemon *d)
         loop_wait(&d->loop, timeout);
     }
     streams_end(d);
+    events_end(d);
     http_run(d->http); // lets streams send their end
 }
 

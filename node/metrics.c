@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 #include "api/json/text.h"
-#include "node/node_sum.h"
+#include "node/flow_log.h"
 #include "node/view.h"
 #include "platform/linux/linux.h"
+#include "vpc/snat.h"
 
 static const char *const directions[] = {[COUNT_OUT] = "out", [COUNT_IN] = "in"};
 
@@ -41,6 +42,7 @@ struct port {         // read once, shown in several families
     char labels[512]; // port="...",name="..."
     struct node_port_status status;
     bool attached;
+    struct port_use use;
     struct port_counters counters;
 };
 
@@ -62,6 +64,7 @@ static struct port *read_ports(struct daemon *d, size_t *n)
         snprintf(p->labels, sizeof(p->labels), "port=\"%s\",name=\"%s\"", id, name.s ? name.s : "");
         blob_free(&name);
         p->attached = view_attached(d, &p->status);
+        node_port_use(d->node, i, &p->use);
         node_port_counters(d->node, i, &p->counters);
         ++*n;
     }
@@ -131,12 +134,31 @@ static void port_gauges(struct blob *out, const struct port *p, size_t n)
     family(out, "nereus_port_connections_limit", "gauge", "Most connections the port may have");
     for (size_t i = 0; i < n; i++)
         blob_printf(out, "nereus_port_connections_limit{%s} %u\n", p[i].labels, p[i].status.connections_max);
+    family(out, "nereus_port_connections_guarantee", "gauge", "Connections that no other port can take");
+    for (size_t i = 0; i < n; i++)
+        blob_printf(out, "nereus_port_connections_guarantee{%s} %u\n", p[i].labels, p[i].use.guarantee);
     family(out, "nereus_port_attached", "gauge", "1 when the port's device is there");
     for (size_t i = 0; i < n; i++)
         blob_printf(out, "nereus_port_attached{%s} %d\n", p[i].labels, p[i].attached);
     family(out, "nereus_port_generation", "gauge", "Generation of the blueprint in force");
     for (size_t i = 0; i < n; i++)
         blob_printf(out, "nereus_port_generation{%s} %" PRIu64 "\n", p[i].labels, p[i].status.generation);
+}
+
+static void snat(struct blob *out, const struct port *p, size_t n)
+{
+    static const char *const protocols[] = {[SNAT_TCP] = "tcp", [SNAT_UDP] = "udp", [SNAT_ICMP] = "icmp"};
+    family(out, "nereus_port_snat_used", "gauge",
+           "Ports of shared external addresses in use, those in quarantine included");
+    for (size_t i = 0; i < n; i++)
+        for (unsigned k = 0; k < ARRAY_LEN(protocols) && p[i].use.snat_ports; k++)
+            blob_printf(out, "nereus_port_snat_used{%s,protocol=\"%s\"} %u\n", p[i].labels, protocols[k],
+                        p[i].use.snat_used[k]);
+    family(out, "nereus_port_snat_limit", "gauge", "Ports of shared external addresses, for each protocol");
+    for (size_t i = 0; i < n; i++)
+        for (unsigned k = 0; k < ARRAY_LEN(protocols) && p[i].use.snat_ports; k++)
+            blob_printf(out, "nereus_port_snat_limit{%s,protocol=\"%s\"} %u\n", p[i].labels, protocols[k],
+                        p[i].use.snat_ports);
 }
 
 static void rules(struct daemon *d, struct blob *out, const struct port *p, size_t n)
@@ -157,6 +179,27 @@ static void rules(struct daemon *d, struct blob *out, const struct port *p, size
         }
         free(c);
     }
+}
+
+static void meter_family(struct daemon *d, struct blob *out, const struct port *p, size_t n, bool bytes)
+{
+    static struct meter_counter m[METER_CLASSES]; // the control thread is the only one here
+    const char *name = bytes ? "nereus_meter_bytes" : "nereus_meter_packets";
+    family(out, name, "counter", bytes ? "Bytes of guest frames by meter class" : "Packets by meter class");
+    for (size_t i = 0; i < n; i++) {
+        unsigned found = node_meters(d->node, p[i].status.index, m, METER_CLASSES);
+        for (unsigned j = 0; j < found; j++)
+            for (int dir = 0; dir < 2; dir++)
+                blob_printf(out, "%s_total{%s,class=\"%u\",direction=\"%s\"} %" PRIu64 "\n", name, p[i].labels,
+                            m[j].class_, directions[dir], bytes ? m[j].bytes[dir] : m[j].packets[dir]);
+    }
+}
+
+static void meters(struct daemon *d, struct blob *out, const struct port *p, size_t n)
+{
+    node_meters_update(d->node, 0);
+    meter_family(d, out, p, n, false);
+    meter_family(d, out, p, n, true);
 }
 
 // ---- Families of the node
@@ -213,29 +256,43 @@ static void driver(struct daemon *d, struct blob *out)
     results(out, "nereus_driver_lost", "Packets lost in the driver", rows, ARRAY_LEN(rows));
 }
 
-static void tables(struct daemon *d, struct blob *out, const struct node_sum *sum)
+static void flow_log(struct daemon *d, struct blob *out)
 {
-    const struct {
-        const char *table;
-        uint64_t used, limit;
-    } rows[] = {
-        {"ports", sum->ports, d->config->limits.ports},
-        {"connections", sum->connections, d->config->limits.connections},
-        {"mappings", node_mapping_count(d->node), d->config->limits.mappings},
-    };
+    const struct row rows[] = {{"written", flow_writer_written(d->flow_writer)},
+                               {"failed", flow_writer_failed(d->flow_writer)},
+                               {"lost", node_flow_log_lost(d->node)}};
+    results(out, "nereus_flow_log_records", "Flow records, and those that were lost", rows, ARRAY_LEN(rows));
+}
+
+static void tables(struct daemon *d, struct blob *out)
+{
+    struct table_use use[NODE_TABLES];
+    unsigned n = node_tables(d->node, use);
     family(out, "nereus_table_used", "gauge", "Records in use in each table");
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        blob_printf(out, "nereus_table_used{table=\"%s\"} %" PRIu64 "\n", rows[i].table, rows[i].used);
+    for (unsigned i = 0; i < n; i++)
+        blob_printf(out, "nereus_table_used{table=\"%s\"} %u\n", use[i].table, use[i].used);
     family(out, "nereus_table_limit", "gauge", "Size of each table");
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        blob_printf(out, "nereus_table_limit{table=\"%s\"} %" PRIu64 "\n", rows[i].table, rows[i].limit);
+    for (unsigned i = 0; i < n; i++)
+        blob_printf(out, "nereus_table_limit{table=\"%s\"} %u\n", use[i].table, use[i].limit);
+}
+
+static void connections(struct daemon *d, struct blob *out)
+{
+    struct conn_stats s;
+    node_conn_stats(d->node, &s);
+    const struct row rows[] = {
+        {"opened", s.opened}, {"closed", s.closed}, {"expired", s.expired}, {"refused", s.refused}};
+    results(out, "nereus_connections", "Connections, by what became of them", rows, ARRAY_LEN(rows));
+    family(out, "nereus_connections_evicted", "counter", "Connections that made room for others, by their class");
+    for (unsigned class_ = 0; class_ < CONN_ACTIVE; class_++)
+        blob_printf(out, "nereus_connections_evicted_total{class=\"%s\"} %" PRIu64 "\n", conn_class_name(class_),
+                    s.evicted[class_]);
 }
 
 void metrics_write(struct daemon *d, struct blob *out)
 {
     size_t n;
     struct port *ports = read_ports(d, &n);
-    struct node_sum sum = node_sum(d->node);
     if (!ports) {
         out->failed = true;
         return;
@@ -247,7 +304,8 @@ void metrics_write(struct daemon *d, struct blob *out)
     blob_puts(out, "# TYPE nereus_uptime_seconds gauge\n# UNIT nereus_uptime_seconds seconds\n"
                    "# HELP nereus_uptime_seconds Time since nereusd started.\n");
     blob_printf(out, "nereus_uptime_seconds %.3f\n", (double)(daemon_now() - d->started) / 1e9);
-    tables(d, out, &sum);
+    tables(d, out);
+    connections(d, out);
     gauge(out, "nereus_connections_adopted", "Connections taken over from the process before", d->adopted);
     gauge(out, "nereus_state_damaged_files", "State files set aside since start", d->store.damaged);
     family(out, "nereus_state_write_failures", "counter", "State writes that failed");
@@ -256,9 +314,13 @@ void metrics_write(struct daemon *d, struct blob *out)
     bytes_and_lookups(out, ports, n);
     port_drops(out, ports, n);
     port_gauges(out, ports, n);
+    snat(out, ports, n);
     rules(d, out, ports, n);
+    meters(d, out, ports, n);
     links(d, out);
     driver(d, out);
+    if (d->flow_writer)
+        flow_log(d, out);
     blob_puts(out, "# EOF\n");
     free(ports);
 }

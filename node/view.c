@@ -233,9 +233,9 @@ static json_t *view_key(const struct flow_key *k, bool present)
 static json_t *view_binding(const struct conn_binding *nat)
 {
     static const char *const kinds[] = {
-        [CONN_NAT_NONE] = "none",       [CONN_NAT_FLOATING] = "floating", [CONN_NAT_SNAT] = "snat",
-        [CONN_NAT_SERVICE] = "service", [CONN_NAT_HAIRPIN] = "hairpin",
-        [CONN_NAT_VIP] = "vip",
+        [CONN_NAT_NONE] = "none",         [CONN_NAT_FLOATING] = "floating", [CONN_NAT_SNAT] = "snat",
+        [CONN_NAT_SERVICE] = "service",   [CONN_NAT_HAIRPIN] = "hairpin",   [CONN_NAT_VIP] = "vip",
+        [CONN_NAT_ATTACHED] = "attached",
     };
     if (nat->kind == CONN_NAT_NONE)
         return json_null();
@@ -249,6 +249,12 @@ static json_t *view_binding(const struct conn_binding *nat)
 static json_t *view_pair(const uint64_t v[2])
 {
     return json_pack("{sI,sI}", "out", (json_int_t)v[FLOW_OUT], "in", (json_int_t)v[FLOW_IN]);
+}
+
+json_t *view_meter(const struct meter_counter *c)
+{
+    return json_pack("{sI,so,so}", "class", (json_int_t)c->class_, "packets", view_pair(c->packets), "bytes",
+                     view_pair(c->bytes));
 }
 
 json_t *view_flow(struct daemon *d, const struct flow_info *f)

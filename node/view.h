@@ -13,6 +13,7 @@ json_t *view_node_counters(const struct node_counters *c);
 json_t *view_port(struct daemon *d, uint32_t port); // GET /v1/ports/{port}
 json_t *view_flow(struct daemon *d, const struct flow_info *f);
 json_t *view_transposition(struct daemon *d, const struct transposition *xp);
+json_t *view_meter(const struct meter_counter *c);
 json_t *view_rule(const struct rule_counter *c);
 
 bool view_attached(struct daemon *d, const struct node_port_status *s);

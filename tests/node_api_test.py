@@ -342,8 +342,8 @@ class ApiTest(unittest.TestCase):
         self.refused(self.node.call("GET", path), 404)
 
     def test_external_mappings_and_edge_sets(self):
-        item = {"address": "198.51.100.9", "protocol": "tcp", "ports": "1024-3071", "node": "fd00:cabe::b",
-                "port": port_id(3), "epoch": 1, "state": "active"}
+        item = {"address": "198.51.100.9", "prefix_len": 0, "protocol": "tcp", "ports": "1024-3071",
+                "node": "fd00:cabe::b", "port": port_id(3), "epoch": 1, "state": "active"}
         answer = self.node.call("POST", "/v1/external-mappings", {"items": [item]})
         self.assertEqual(answer.json, {"applied": 1, "unchanged": 0, "stale": 0}, answer.body)
         self.assertEqual(self.node.items("/v1/external-mappings"), [item])

@@ -7,7 +7,7 @@ import sys
 
 PASSED = re.compile(r"^\[       OK \] ", re.M)  # cmocka
 FAILED = re.compile(r"^\[  FAILED  \] (?!\d+ test)(.*)$"  # cmocka
-                    r"|^(?:ERROR|FAIL): (.*)$"  # unittest
+                    r"|^(?:ERROR|FAIL): (\S+ \(.*\))$"  # unittest
                     r"|^(?:ERROR|FAILED) (.*?)(?: - .*)?$", re.M)  # pytest
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.M)
 PYTEST = re.compile(r"^(?:.*\b)?(\d+) passed\b.* in [\d.]+s", re.M)

@@ -85,6 +85,7 @@ static struct blueprint *copy_all(struct arena *a, const struct blueprint *from)
     COPY_ARRAY(a, b.routes, b.n_routes);
     COPY_ARRAY(a, b.nat.floating, b.nat.n_floating);
     COPY_ARRAY(a, b.nat.snat, b.nat.n_snat);
+    COPY_ARRAY(a, b.nat.attached, b.nat.n_attached);
     copy_vips(a, &b.lb, b.n_lb);
     if (to)
         *to = b;

@@ -63,10 +63,15 @@ static const struct blueprint_floating *find_floating(const struct policy *p, co
     return NULL;
 }
 
-static void note_binding(struct walk *w, const char *word)
+static const char *word_of(const struct conn_binding *b)
+{
+    return b->kind == CONN_NAT_SNAT ? "SNAT to " : b->kind == CONN_NAT_ATTACHED ? "untranslated, as " : "floating IP ";
+}
+
+static void note_binding(struct walk *w)
 {
     struct text t = walk_note(w, "nat", "pass");
-    text_add(&t, word);
+    text_add(&t, word_of(&w->binding));
     text_ip(&t, &w->binding.external);
     if (w->binding.external_port) {
         text_add(&t, " port ");
@@ -76,6 +81,10 @@ static void note_binding(struct walk *w, const char *word)
 
 static enum drop take_binding(struct walk *w)
 {
+    if (policy_attached(w->policy, &w->now.src)) {
+        w->binding = (struct conn_binding){.kind = CONN_NAT_ATTACHED, .external = w->now.src};
+        return DROP_NONE;
+    }
     const struct blueprint_floating *f = choose_floating(w);
     if (f) {
         w->binding = (struct conn_binding){.kind = CONN_NAT_FLOATING, .external = f->external};
@@ -97,6 +106,8 @@ static bool binding_stands(const struct walk *w)
         const struct blueprint_floating *f = find_floating(w->policy, &w->binding.external);
         return f && ip_equal(&f->internal, &w->now.src);
     }
+    if (w->binding.kind == CONN_NAT_ATTACHED)
+        return policy_attached(w->policy, &w->now.src);
     return w->binding.kind == CONN_NAT_SNAT && snat_valid(w->snat, &w->binding);
 }
 
@@ -130,7 +141,7 @@ static enum drop nat_out(struct walk *w)
     set_src(w, &w->binding.external);
     if (w->binding.kind == CONN_NAT_SNAT)
         set_src_port(w, w->binding.external_port);
-    note_binding(w, w->binding.kind == CONN_NAT_SNAT ? "SNAT to " : "floating IP ");
+    note_binding(w);
     return DROP_NONE;
 }
 
@@ -157,13 +168,18 @@ static enum drop nat_in(struct walk *w)
     const struct blueprint_floating *f = find_floating(w->policy, &w->now.dst);
     if (!f && (w->rewalk ? w->binding.kind == CONN_NAT_VIP : walk_to_vip(w)))
         return vip_in(w);
+    if (!f && policy_attached(w->policy, &w->now.dst)) {
+        w->binding = (struct conn_binding){.kind = CONN_NAT_ATTACHED, .external = w->now.dst};
+        note_binding(w);
+        return DROP_NONE;
+    }
     if (!f) {
         walk_note(w, "nat", "drop");
         return w->rewalk ? DROP_NAT_REVOKED : DROP_NO_NAT_STATE;
     }
     w->binding = (struct conn_binding){.kind = CONN_NAT_FLOATING, .external = f->external};
     set_dst(w, &f->internal);
-    note_binding(w, "floating IP ");
+    note_binding(w);
     return DROP_NONE;
 }
 

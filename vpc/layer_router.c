@@ -69,7 +69,9 @@ static enum drop router_in(struct walk *w)
 {
     if (w->reply || walk_from_outside(w)) {
         // From an edge the packet takes the virtual router's hop here; within the VPC the sender's node took it.
-        if (walk_from_outside(w) || w->binding.kind == CONN_NAT_FLOATING || w->binding.kind == CONN_NAT_SNAT)
+        bool outward = w->binding.kind == CONN_NAT_FLOATING || w->binding.kind == CONN_NAT_SNAT ||
+                       w->binding.kind == CONN_NAT_ATTACHED;
+        if (walk_from_outside(w) || outward)
             w->xp.flags |= XP_DEC_TTL;
         return DROP_NONE;
     }

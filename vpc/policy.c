@@ -184,6 +184,15 @@ bool policy_owns(const struct policy *p, const struct ip_addr *a)
     return false;
 }
 
+bool policy_attached(const struct policy *p, const struct ip_addr *a)
+{
+    const struct blueprint_nat *nat = &p->blueprint->nat;
+    for (uint32_t i = 0; i < nat->n_attached; i++)
+        if (ip_in_prefix(a, &nat->attached[i]))
+            return true;
+    return false;
+}
+
 const char *policy_rule_name(const struct policy_rules *r, uint32_t rule, enum flow_dir dir)
 {
     if (rule < r->n)

@@ -46,6 +46,7 @@ void policy_free(struct vpc_tables *t, struct policy *p);
 
 bool policy_same_subnet(const struct policy *p, const struct ip_addr *a, const struct ip_addr *b);
 bool policy_owns(const struct policy *p, const struct ip_addr *a); // one of l2.addresses
+bool policy_attached(const struct policy *p, const struct ip_addr *a); // in an external subnet routed to the port
 // Name of the rule behind a compiled index, "default-in" and so on for RULE_NONE.
 const char *policy_rule_name(const struct policy_rules *r, uint32_t rule, enum flow_dir dir);
 

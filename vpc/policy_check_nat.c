@@ -119,7 +119,48 @@ static bool check_vips(const struct blueprint *b, struct policy_error *e)
     return true;
 }
 
+static bool overlap(const struct ip_prefix *a, const struct ip_prefix *b)
+{
+    return ip_is_v4(&a->addr) == ip_is_v4(&b->addr) && (ip_in_prefix(&a->addr, b) || ip_in_prefix(&b->addr, a));
+}
+
+// Why it cannot be attached; NULL: it can.
+static const char *attached_fault(const struct blueprint *b, uint32_t index)
+{
+    const struct ip_prefix *p = &b->nat.attached[index];
+    if (!policy_unicast(&p->addr) || ip_is_link_local(&p->addr))
+        return "not a prefix of unicast addresses";
+    if (!external_prefix_ok(&p->addr, p->len))
+        return "external prefixes are IPv4 /24 to /32, IPv6 /48 to /64 or /128";
+    for (uint32_t i = 0; i < index; i++)
+        if (overlap(p, &b->nat.attached[i]))
+            return "overlaps another attached prefix";
+    for (uint32_t i = 0; i < b->gateway.n_subnets; i++)
+        if (overlap(p, &b->gateway.subnets[i]))
+            return "overlaps one of the port's subnets";
+    for (uint32_t i = 0; i < b->l2.n_addresses; i++)
+        if (ip_in_prefix(&b->l2.addresses[i], p))
+            return "holds one of the port's addresses";
+    for (uint32_t i = 0; i < b->nat.n_floating; i++)
+        if (ip_in_prefix(&b->nat.floating[i].external, p))
+            return "holds a floating IP";
+    for (uint32_t i = 0; i < b->nat.n_snat; i++)
+        if (ip_in_prefix(&b->nat.snat[i].address, p))
+            return "holds an address of a SNAT slice";
+    return NULL;
+}
+
+static bool check_attached(const struct blueprint *b, struct policy_error *e)
+{
+    for (uint32_t i = 0; i < b->nat.n_attached; i++) {
+        const char *fault = attached_fault(b, i);
+        if (fault)
+            return policy_refuse(e, "/nat/attached", i, "", fault);
+    }
+    return true;
+}
+
 bool policy_check_nat(const struct blueprint *b, struct policy_error *e)
 {
-    return check_floating(b, e) && check_snat(b, e) && check_vips(b, e);
+    return check_floating(b, e) && check_snat(b, e) && check_attached(b, e) && check_vips(b, e);
 }

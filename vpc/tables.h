@@ -78,6 +78,8 @@ struct vpc_tables {
     struct external_slot *externals;
     struct edge_slot *edges;
     struct address_set_slot *sets;
+    uint32_t external_count[129]; // linked externals by prefix length; control only
+    uint64_t external_lengths[2]; // bit n: there are some of length n < 128
     uint32_t outside_version; // moves when anything about external addresses or edges changes
 };
 
@@ -90,6 +92,10 @@ enum put_result mapping_put(struct vpc_tables *t, const struct mapping *m, uint6
 uint32_t mapping_lookup(const struct vpc_tables *t, uint32_t vni, const struct ip_addr *ip); // slot, 0 = none; tombstones are none
 bool vtep_good(const struct vpc_tables *t, uint32_t vni, const struct ip_addr *node, uint64_t now);
 
+// Can external addresses come as this prefix (len over the 16-byte form)? Lookups try each length in use, so not all
+// lengths can; and its host bits are zero.
+bool external_prefix_ok(const struct ip_addr *address, unsigned len);
+uint8_t external_length(const struct external_mapping *m); // of its prefix over the 16-byte form; 128: one address
 enum put_result external_put(struct vpc_tables *t, const struct external_mapping *m);
 // A local port's own external addresses: replaces all it had before. n 0 removes them. All or nothing.
 enum put_result external_set_port(struct vpc_tables *t, uint32_t port, const struct external_mapping *m, uint32_t n);

@@ -81,14 +81,19 @@ RULE = answer("rule_counter", "How often a rule decided.",
 
 RULES = answer("rule_counters", "Rules in force.", Field("items", listed(object_of(RULE))))
 
+AMOUNT = both("amount", "Counts by direction.", count)
+
+METER = answer("meter", "What a port's connections of one class carried: bytes of inner frames.",
+               Field("class", u32(1)), Field("packets", object_of(AMOUNT)), Field("bytes", object_of(AMOUNT)))
+
+METERS = answer("meters", "Meter classes of a port.", Field("items", listed(object_of(METER))))
+
 OUTCOME = answer("mappings_applied", "What became of a list of mappings.",
                  Field("applied", u32()), Field("unchanged", u32()),
                  Field("stale", u32(), doc="of a lower epoch: not taken"))
 
 TUPLE = answer("flow_tuple", "One direction's addresses.",
                Field("src", ip()), Field("sport", u16()), Field("dst", ip()), Field("dport", u16()))
-
-AMOUNT = both("amount", "Counts by direction.", count)
 
 FLOW = answer("flow", "A connection.",
               Field("id", u32()), Field("port", uuid), Field("protocol", text),
@@ -116,6 +121,12 @@ NODE_COUNTERS = answer(
 REASON = answer("drop_reason", "Why packets are dropped.", Field("name", text), Field("help", text))
 REASONS = answer("drop_reasons", "All of them.", Field("items", listed(object_of(REASON))))
 
+EVENT = answer("event", "Something an operator should hear about.",
+               Field("id", count, doc="ascending, without gaps"), Field("time_ms", instant, doc="Unix milliseconds"),
+               Field("kind", text), Field("port", text, doc="empty: the node's own"), Field("name", text),
+               Field("count", count, doc="how often since the last event of this kind and port"), Field("text", text))
+
+EVENTS = page("event_page", "Events.", EVENT)
 BLUEPRINTS = page("blueprint_page", "Blueprints.", SUMMARY)
 PORTS = page("port_page", "Ports.", PORT)
 FLOWS = page("flow_page", "Connections.", FLOW)

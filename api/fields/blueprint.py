@@ -183,7 +183,9 @@ SNAT = struct(
 NAT = struct(
     "blueprint_nat", "External addresses.",
     Field("floating", listed(object_of(FLOATING), 64), []),
-    Field("snat", listed(object_of(SNAT), 64), []))
+    Field("snat", listed(object_of(SNAT), 64), []),
+    Field("attached", listed(prefix(), 16), [],
+          "external subnets routed to the port, its own and untranslated: IPv4 /24 to /32, IPv6 /48 to /64 and /128"))
 
 TARGET_STATE = enum(
     "blueprint_vip_target_state", "BLUEPRINT_VIP_TARGET_",
@@ -212,11 +214,12 @@ VIP = struct(
     Field("targets", listed(object_of(VIP_TARGET), 128), []),
     label="virtual IP")
 
-RATE = "rate limits"
 QOS = struct(
-    "blueprint_qos", "Rate limits: none in this version, so each is 0.",
-    *[Field(name, u64(), 0, "0: no limit", store=False, unsupported=RATE)
-      for name in ("out_bps", "in_bps", "pps", "new_per_s")], emit=False)
+    "blueprint_qos", "Rate limits, each with a burst of 50 ms. 0: no limit.",
+    Field("out_bps", u64(0, 10 ** 12), 0, "bits per second of frames from the guest"),
+    Field("in_bps", u64(0, 10 ** 12), 0, "bits per second of frames to the guest"),
+    Field("pps", u32(), 0, "packets per second in each direction; a super-frame is one"),
+    Field("new_per_s", u32(), 0, "new connections per second"))
 
 LIMITS = struct(
     "blueprint_limits", "Connections.",
@@ -240,7 +243,7 @@ BLUEPRINT = struct(
     Field("routes", listed(object_of(ROUTE), 1 << 20), []),
     Field("nat", object_of(NAT), {}),
     Field("lb", listed(object_of(VIP), 1024), [], "virtual IPs that this port's connections are translated for"),
-    Field("qos", object_of(QOS), {}, store=False),
+    Field("qos", object_of(QOS), {}),
     Field("limits", object_of(LIMITS), {}),
     check="check_blueprint")
 

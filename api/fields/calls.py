@@ -55,6 +55,7 @@ CALLS = [
     call("POST", "/v1/ports/{port}/resume", "Let packets pass again", answer=a.PORT, fails=(404,)),
     call("POST", "/v1/ports/{port}/reset", "End all connections of the port", answer=a.PORT, fails=(404,)),
     call("GET", "/v1/ports/{port}/rules", "Decisions by rule", answer=a.RULES, fails=(404,)),
+    call("GET", "/v1/ports/{port}/meters", "Packets and bytes by meter class", answer=a.METERS, fails=(404,)),
 
     call("PUT", "/v1/mappings/{vni}/{ip}", "Set a mapping", MAPPING, MAPPING, fails=(409, 422)),
     call("GET", "/v1/mappings/{vni}/{ip}", "A mapping", answer=MAPPING, fails=(404,)),
@@ -79,7 +80,9 @@ CALLS = [
          fails=(404, 422)),
     call("GET", "/v1/counters", "Counters of the node", answer=a.NODE_COUNTERS),
     call("GET", "/v1/drop-reasons", "Names and meanings of drop reasons", answer=a.REASONS),
-    call("GET", "/v1/capture", "Packets as they pass, streamed", media=PCAP, fails=(404,),
-         query={"port": UUID, "points": TEXT, "count": NUMBER, "seconds": NUMBER}),
+    call("GET", "/v1/events", "The last events; watch: as lines, as they come", answer=a.EVENTS, fails=(404, 503),
+         query={"port": UUID, "since": NUMBER, "watch": {"type": "integer", "enum": [0, 1]}, **PAGE}),
+    call("GET", "/v1/capture", "Packets as they pass, streamed", media=PCAP, fails=(404, 422, 503),
+         query={"port": UUID, "points": TEXT, "count": NUMBER, "seconds": NUMBER, "filter": TEXT}),
     call("GET", "/metrics", "Metrics in OpenMetrics text", media=METRICS),
 ]

@@ -28,6 +28,23 @@ METADATA = struct(
     "config_metadata", "Metadata service.",
     Field("enabled", boolean, True))
 
+COLLECTOR = struct(
+    "config_collector", "Whom IPFIX is sent to, over UDP.",
+    Field("address", ip(form="UNICAST")),
+    Field("port", u16(1), 4739))
+
+FLOW_LOG_FORMAT = enum("config_flow_log_format", "CONFIG_FLOW_LOG_", "json", "ipfix")
+
+FLOW_LOG = struct(
+    "config_flow_log", "Records of connections and refusals.",
+    Field("format", choice(FLOW_LOG_FORMAT), "json", "lines in a file, or messages to a collector"),
+    Field("path", string(255, "PATH"), "", "the file", when=("json",), need=("json",)),
+    Field("max_bytes", u64(4096, 1 << 40), 64 << 20, "the file is rotated beyond this"),
+    Field("files", u32(1, 100), 5, "rotated files that are kept"),
+    Field("collector", object_of(COLLECTOR), OPTIONAL, when=("ipfix",), need=("ipfix",)),
+    Field("all", boolean, False, "every connection and refusal, not only where a rule says log"),
+    tag="format", tag_enum=FLOW_LOG_FORMAT)
+
 SECONDS = u32(1, 1 << 20)
 TIMEOUTS = struct(
     "conn_timeouts", "Seconds of silence after which a connection ends.",
@@ -54,11 +71,12 @@ CONFIG = struct(
     Field("limits", object_of(LIMITS), {}),
     Field("external", listed(object_of(EXTERNAL), 4), []),
     Field("metadata", object_of(METADATA), {}),
+    Field("flow_log", object_of(FLOW_LOG), OPTIONAL, "absent: none is kept"),
     Field("timeouts", object_of(TIMEOUTS), {}))
 
 HEADER = Header(
     "api/types/config.h",
     "nereusd's configuration file.",
-    [UNDERLAY, LIMITS, EXTERNAL, METADATA, CONFIG],
+    [UNDERLAY, LIMITS, EXTERNAL, METADATA, COLLECTOR, FLOW_LOG_FORMAT, FLOW_LOG, CONFIG],
     includes=("api/types/types.h", "engine/connection.h"),
     resources={"config": CONFIG})

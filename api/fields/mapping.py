@@ -18,14 +18,16 @@ MAPPING = struct(
     Field("state", choice(STATE), "active"))
 
 EXTERNAL_MAPPING = struct(
-    "external_mapping", "Where an edge sends what comes for an external address. Key: address, protocol, ports.",
+    "external_mapping", "Where an edge sends what comes for an external address. Key: address, prefix_len, protocol, ports.",
     Field("address", ip(form="UNICAST")),
+    Field("prefix_len", u8(0, 128), 0, "of a prefix that begins at the address; 0: the address alone"),
     Field("protocol", protocol, PROTOCOL_ANY, "0..255 or PROTOCOL_ANY"),
     Field("ports", ports, "0-65535", "0-65535: all"),
     Field("node", ip(6, "UNICAST"), doc="underlay address"),
     Field("port", uuid),
     Field("epoch", u64(), doc="a lower one is stale"),
-    Field("state", choice(STATE), "active"))
+    Field("state", choice(STATE), "active"),
+    check="check_external_mapping")
 
 EDGE_SET = struct(
     "edge_set", "Which edges serve the external addresses of a prefix. Key: prefix.",

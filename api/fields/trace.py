@@ -20,11 +20,13 @@ PACKET = struct(
 
 REQUEST = struct(
     "trace_request", "POST /v1/trace",
-    Field("port", uuid),
-    Field("dir", choice(TRACE_DIRECTION), doc="BLUEPRINT_IN or BLUEPRINT_OUT"),
+    Field("port", uuid, OPTIONAL, "not with flow or blueprint, which name it"),
+    Field("dir", choice(TRACE_DIRECTION), OPTIONAL, "BLUEPRINT_IN or BLUEPRINT_OUT; absent with flow: as it was opened"),
     Field("from", ip(6, "UNICAST"), OPTIONAL, "dir in: underlay address of the sending node; absent: any of the VPC"),
     Field("frame", bytes_hex(9216, 14), ZERO, "Ethernet frame in hex", one_of=True),
     Field("packet", object_of(PACKET), OPTIONAL, one_of=True),
+    Field("flow", u32(1), OPTIONAL, "id of a connection: its next packet", one_of=True),
+    Field("blueprint", json_object, OPTIONAL, "as if this blueprint were in force; nothing is applied"),
     check="check_trace")
 
 HEADER = Header(

@@ -225,6 +225,55 @@ static void check_snat(struct loader *l, const struct blueprint *b, const struct
     }
 }
 
+// How long a prefix of external addresses may be: lookups try each length.
+bool check_external_prefix(struct loader *l, const struct ip_prefix *p, const struct path *path)
+{
+    bool v4 = prefix_is_v4(p);
+    bool fits = v4 ? p->len >= 96 + 24 : (p->len >= 48 && p->len <= 64) || p->len == 128;
+    if (!fits)
+        api_fail(l, path, "range",
+                 v4 ? "an external IPv4 prefix is a /24 to /32" : "an external IPv6 prefix is a /48 to /64, or a /128");
+    return fits;
+}
+
+static bool overlap(const struct ip_prefix *a, const struct ip_prefix *b)
+{
+    return prefix_is_v4(a) == prefix_is_v4(b) && (ip_in_prefix(&a->addr, b) || ip_in_prefix(&b->addr, a));
+}
+
+static void check_attached(struct loader *l, const struct blueprint *b, const struct path *nat)
+{
+    struct path list = {.up = nat, .key = "attached"};
+    for (uint32_t i = 0; i < b->nat.n_attached; i++) {
+        const struct ip_prefix *p = &b->nat.attached[i];
+        struct path here = {.up = &list, .index = i};
+        if (ip_is_link_local(&p->addr) || ip_is_multicast(&p->addr))
+            api_fail(l, &here, "range", "not a prefix of unicast addresses");
+        if (!check_external_prefix(l, p, &here))
+            continue;
+        for (uint32_t j = 0; j < i; j++) {
+            if (overlap(p, &b->nat.attached[j]))
+                api_fail(l, &here, "duplicate", "it overlaps element %u", j);
+        }
+        for (uint32_t j = 0; j < b->gateway.n_subnets; j++) {
+            if (overlap(p, &b->gateway.subnets[j]))
+                api_fail(l, &here, "conflict", "it overlaps the port's subnet %u", j);
+        }
+        for (uint32_t j = 0; j < b->l2.n_addresses; j++) {
+            if (ip_in_prefix(&b->l2.addresses[j], p))
+                api_fail(l, &here, "conflict", "the port's address %u is in it", j);
+        }
+        for (uint32_t j = 0; j < b->nat.n_floating; j++) {
+            if (ip_in_prefix(&b->nat.floating[j].external, p))
+                api_fail(l, &here, "conflict", "the floating address of element %u is in it", j);
+        }
+        for (uint32_t j = 0; j < b->nat.n_snat; j++) {
+            if (ip_in_prefix(&b->nat.snat[j].address, p))
+                api_fail(l, &here, "conflict", "the SNAT address of element %u is in it", j);
+        }
+    }
+}
+
 void check_blueprint(struct loader *l, const void *value, const struct path *path)
 {
     const struct blueprint *b = value;
@@ -240,12 +289,35 @@ void check_blueprint(struct loader *l, const void *value, const struct path *pat
     check_routes(l, b);
     check_floating(l, b, &nat);
     check_snat(l, b, &nat);
+    check_attached(l, b, &nat);
     check_load_balancers(l, b);
     if (b->limits.flows_min > b->limits.flows_max)
         api_fail(l, &flows_min, "conflict", "%u is above flows_max, %u", b->limits.flows_min, b->limits.flows_max);
 }
 
 // ---- Others
+void check_external_mapping(struct loader *l, const void *value, const struct path *path)
+{
+    const struct external_mapping *m = value;
+    struct path length = {.up = path, .key = "prefix_len"}, address = {.up = path, .key = "address"};
+    bool v4 = ip_is_v4(&m->address);
+    if (m->prefix_len == 0)
+        return;
+    struct ip_prefix p = {.addr = m->address, .len = (uint8_t)MIN(m->prefix_len + (v4 ? 96 : 0), 255)};
+    if (p.len >= 128) { // one address has one key
+        api_fail(l, &length, "range", "one address alone has no prefix_len, and a prefix at most its family's bits");
+        return;
+    }
+    if (!check_external_prefix(l, &p, &length))
+        return;
+    for (unsigned bit = p.len; bit < 128; bit++) {
+        if (m->address.b[bit / 8] >> (7 - bit % 8) & 1) {
+            api_fail(l, &address, "host-bits", "the address has bits beyond the prefix");
+            return;
+        }
+    }
+}
+
 void check_edge_set(struct loader *l, const void *value, const struct path *path)
 {
     const struct edge_set *s = value;
@@ -278,6 +350,13 @@ void check_trace(struct loader *l, const void *value, const struct path *path)
     struct path from = {.up = path, .key = "from"};
     struct path packet = {.up = path, .key = "packet"};
     struct path src = {.up = &packet, .key = "src"};
+    struct path port = {.up = path, .key = "port"}, dir = {.up = path, .key = "dir"};
+    if (!t->has_port && !t->has_flow && !t->has_blueprint)
+        api_fail(l, &port, "missing", "the field port is missing");
+    if (t->has_port && (t->has_flow || t->has_blueprint))
+        api_fail(l, &port, "not-applicable", "flow and blueprint name the port");
+    if (!t->has_dir && !t->has_flow)
+        api_fail(l, &dir, "missing", "the field dir is missing");
     if (t->has_from && t->dir != BLUEPRINT_IN)
         api_fail(l, &from, "not-applicable", "only a packet to the port comes from a node");
     if (t->has_packet && t->dir == BLUEPRINT_IN && !t->packet.has_src)

@@ -38,6 +38,10 @@ static const struct document documents[] = {
      NULL},
     {API_EXTERNAL_MAPPING, "{" EXTERNAL ",\"protocol\":\"tpc\"}", "/protocol", "word"},
     {API_EXTERNAL_MAPPING, "{" EXTERNAL ",\"ports\":\"1-\"}", "/ports", "format"},
+    {API_EXTERNAL_MAPPING, "{" EXTERNAL ",\"prefix_len\":32}", "/prefix_len", "range"},
+    {API_EXTERNAL_MAPPING, "{" EXTERNAL ",\"prefix_len\":23}", "/prefix_len", "range"},
+    {API_EXTERNAL_MAPPING, "{" EXTERNAL ",\"prefix_len\":64}", "/prefix_len", "range"},
+    {API_EXTERNAL_MAPPING, "{" EXTERNAL ",\"prefix_len\":29}", "/address", "host-bits"},
     {API_EXTERNAL_MAPPING_LIST, "{\"items\":[{" EXTERNAL ",\"port\":1}]}", "/items/0/port", "duplicate-key"},
 
     {API_EDGE_SET, "{\"prefix\":\"198.51.100.0/24\",\"nodes\":[\"fd00:cabe::a\"],\"epoch\":1}", "", NULL},

@@ -124,7 +124,9 @@ const char *json_type_name(const json_t *json);          // "a string"
 
 // What the tables name as `check` (check.c).
 void check_blueprint(struct loader *l, const void *value, const struct path *path);
+bool check_external_prefix(struct loader *l, const struct ip_prefix *p, const struct path *path);
 void check_load_balancers(struct loader *l, const struct blueprint *b); // part of check_blueprint (check_lb.c)
+void check_external_mapping(struct loader *l, const void *value, const struct path *path);
 void check_edge_set(struct loader *l, const void *value, const struct path *path);
 void check_external(struct loader *l, const void *value, const struct path *path);
 void check_trace(struct loader *l, const void *value, const struct path *path);

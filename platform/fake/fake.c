@@ -251,9 +251,12 @@ static uint64_t random_number(void *ctx) // splitmix64: the same in every run
     return z ^ (z >> 31);
 }
 
-static void event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
-    record(ctx, FAKE_EVENT, port);
+    struct fake *f = ctx;
+    record(f, FAKE_EVENT, port);
+    f->calls[f->n_calls - 1].event = kind;
+    f->calls[f->n_calls - 1].count = count;
 }
 
 static void capture(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason, const struct packet *p)
@@ -345,6 +348,18 @@ void fake_crash(struct fake *f)
 void fake_forget(struct fake *f)
 {
     f->next = f->n_calls;
+}
+
+void fake_discard(struct fake *f)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < f->n_calls; i++) {
+        if (f->calls[i].kind == FAKE_TUNNEL_OPEN)
+            f->calls[kept++] = f->calls[i];
+        else
+            free(f->calls[i].frame);
+    }
+    f->n_calls = f->next = kept;
 }
 
 void fake_destroy(struct fake *f)

@@ -30,6 +30,8 @@ struct fake_call {
     bool carried;       // fake_pump took it to another node
     unsigned point;     // capture
     enum drop reason;   // capture
+    const char *event;  // its kind
+    uint64_t count;     // event
 };
 
 struct fake {
@@ -83,5 +85,6 @@ const struct fake_call *fake_next(struct fake *f);
 // Carries underlay frames that no test has looked at between nodes, until all is quiet.
 void fake_pump(struct fake **nodes, unsigned n);
 void fake_forget(struct fake *f); // all calls so far
+void fake_discard(struct fake *f); // and gives back their memory, for tests with very many of them
 
 #endif

@@ -100,9 +100,9 @@ static uint64_t random_word(void *ctx)
     return word;
 }
 
-static void report_event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void report_event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
-    linux_event(ctx, kind, port, "%s", text);
+    linux_event_count(ctx, kind, port, count, "%s", text);
 }
 
 static void capture(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason, const struct packet *p)

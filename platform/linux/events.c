@@ -40,7 +40,7 @@ static bool event_allowed(struct linux_platform *l, unsigned *suppressed)
     return allowed;
 }
 
-void linux_event(struct linux_platform *l, const char *kind, uint32_t port, const char *format, ...)
+void linux_event_count(struct linux_platform *l, const char *kind, uint32_t port, uint64_t count, const char *format, ...)
 {
     unsigned suppressed;
     if (!l->config.event || !event_allowed(l, &suppressed))
@@ -48,11 +48,11 @@ void linux_event(struct linux_platform *l, const char *kind, uint32_t port, cons
     char text[256];
     if (suppressed) {
         snprintf(text, sizeof(text), "%u events were left out", suppressed);
-        l->config.event(l->config.ctx, "events-suppressed", 0, text);
+        l->config.event(l->config.ctx, "events-suppressed", 0, suppressed, text);
     }
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    l->config.event(l->config.ctx, kind, port, text);
+    l->config.event(l->config.ctx, kind, port, count, text);
 }

@@ -35,7 +35,7 @@ struct linux_config {
     // Both may be NULL. event: any thread, rate limited, `text` is one line; it must not call back into the driver.
     // capture: as in core/platform.h.
     void *ctx;
-    void (*event)(void *ctx, const char *kind, uint32_t port, const char *text);
+    void (*event)(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text);
     void (*capture)(void *ctx, unsigned worker, uint32_t port, unsigned point, enum drop reason,
                     const struct packet *p);
 };

@@ -121,7 +121,7 @@ uint64_t node_tick(struct node *n, unsigned worker, uint64_t now, uint64_t wall)
     return now + 1000000000ull;
 }
 
-static void event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
     printf("event %s %u %s\n", kind, port, text);
     fflush(stdout);

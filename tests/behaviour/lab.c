@@ -88,7 +88,7 @@ void draft_init(struct draft *d, uint8_t id, uint32_t vni, const char *v4, const
     b->posture = (struct blueprint_posture){.out = d->posture_out, .in = d->posture_in};
     b->firewall = (struct blueprint_firewall){.default_out_allow = true, .rules = d->rules};
     b->routes = d->routes;
-    b->nat = (struct blueprint_nat){.floating = d->floating, .snat = d->snat};
+    b->nat = (struct blueprint_nat){.floating = d->floating, .snat = d->snat, .attached = d->attached};
     b->lb = d->vips;
     b->limits = (struct blueprint_limits){.flows_max = 1024};
     draft_route(d, "10.0.0.0/16", BLUEPRINT_TARGET_LOCAL, NULL);

@@ -39,6 +39,7 @@ struct draft {
     struct blueprint_route routes[16];
     struct blueprint_floating floating[4];
     struct blueprint_snat snat[4];
+    struct ip_prefix attached[4];
     struct blueprint_vip vips[4];
     struct blueprint_vip_target targets[4][4];
     struct ip_addr dns[2];

@@ -244,7 +244,7 @@ static uint64_t random_number(void *ctx)
     return crowd_random(&self(ctx)->random);
 }
 
-static void event(void *ctx, const char *kind, uint32_t port, const char *text)
+static void event(void *ctx, const char *kind, uint32_t port, uint64_t count, const char *text)
 {
 }
 

@@ -95,6 +95,9 @@ bool gateway_address_allowed(const struct gateway *g, const struct ip_addr *addr
     bool own_mac = any_mac || mac_equal(mac, &l2->mac);
     if (own_mac && (gateway_is_guests(g, addr) || in_slaac_prefix(g, addr)))
         return true;
+    for (uint32_t i = 0; own_mac && i < g->b->nat.n_attached; i++)
+        if (ip_in_prefix(addr, &g->b->nat.attached[i]))
+            return true;
     for (uint32_t i = 0; i < l2->n_allowed; i++) {
         const struct blueprint_allowed *allowed = &l2->allowed[i];
         bool mac_fits = any_mac || (allowed->has_mac ? mac_equal(mac, &allowed->mac) : own_mac);
