@@ -95,6 +95,8 @@ class Node:
         if noun == "ports" and rest[1:] == ["rules"]:
             return 200, {"items": [{"id": "r1", "layer": "firewall", "dir": "in", "action": "allow", "hits": 4},
                                    {"id": "default-in", "layer": "firewall", "dir": "in", "action": "deny", "hits": 2}]}
+        if noun == "ports" and rest[1:] == ["meters"]:
+            return 200, {"items": [{"class": 7, "packets": {"out": 3, "in": 2}, "bytes": {"out": 426, "in": 284}}]}
         if noun == "ports" and rest:
             found = [p for p in PORTS if p["id"] == rest[0]]
             return (200, found[0]) if found else self.problem(404, "no port with that id")
@@ -107,6 +109,8 @@ class Node:
                  "external-mappings": [{"address": "198.51.100.9", "protocol": "any", "ports": "1024-3071",
                                         "node": "fd00:cabe::b", "port": WEB, "epoch": 1, "state": "active"}],
                  "edge-sets": [{"prefix": "198.51.100.0/24", "nodes": ["fd00:cabe::a"], "epoch": 1}],
+                 "events": [{"id": 1, "time_ms": 1780000000000, "kind": "spoofing", "port": WEB, "name": "web",
+                             "count": 12, "text": "12 packets dropped: source MAC is not the port's"}],
                  "drop-reasons": [{"name": "spoof-ip", "help": "source address is not the port's nor allowed"},
                                   {"name": "bad-vtep", "help": "outer source is not a node of that VPC"}]}
         if noun in lists and not rest:
@@ -399,6 +403,13 @@ class Looking(Case):
                               r" +r1 +10 +8 +1m01s +1\.5s +fd00:cabe::b")
         self.assertEqual(self.node.requests[-1][1], f"/v1/flows?port={WEB}")
 
+    def test_meters_and_events(self):
+        """meter classes of a port, and events"""
+        self.assertRegex(self.ok("port", "meters", "web"), r" 7 +3 +426 +2 +284")
+        self.assertRegex(self.ok("event", "list"), r"20\d\d-\d\d-\d\d [\d:]+ +spoofing +web +12 +12 packets dropped")
+        self.ok("event", "list", "--port", "web")
+        self.assertEqual(self.node.requests[-1][1], f"/v1/events?port={WEB}")
+
     def test_stats(self):
         """counters that are not zero, and drops with their meaning"""
         out = self.ok("stats")
@@ -422,6 +433,8 @@ class Looking(Case):
             self.assertEqual(f.read(), b"\x0a\x0d\x0d\x0a" + b"packets" * 1000)
         self.assertEqual(self.node.requests[-1][1],
                          f"/v1/capture?port={WEB}&points=drop%2Cto-guest&count=5&seconds=2")
+        self.ok("capture", "--filter", "tcp port 80", "-w", path)
+        self.assertEqual(self.node.requests[-1][1], "/v1/capture?filter=tcp%20port%2080")
         self.assertTrue(self.ok("capture", "-w", "-").endswith("packets"))
         self.node.refuse = self.node.problem(400, "no such point")
         code, _, err = self.run_nereus("capture", "--points", "x", "-w", path + "2")
@@ -431,6 +444,25 @@ class Looking(Case):
 
 
 class Traces(Case):
+    def test_blueprint_that_is_not_in_force(self):
+        """a trace as if a file's blueprint were in force"""
+        document = {"schema": 1, "port": WEB}
+        self.ok("trace", "--blueprint", self.file(document), "--out", "--dst", "10.0.0.4", "--proto", "udp")
+        self.assertEqual(self.sent("POST")[0][1], {"dir": "out", "blueprint": document, "packet": {
+            "dst": "10.0.0.4", "proto": "udp"}})
+        for wrong in (["--port", "web", "--out", "--dst", "10.0.0.4", "--proto", "udp"], ["--in", "--src", "10.0.0.4"]):
+            self.assertEqual(self.run_nereus("trace", "--blueprint", self.file(document), *wrong)[0], 2)
+        self.assertEqual(self.run_nereus("trace", "--blueprint", self.file([document]), "--out", "--dst", "10.0.0.4",
+                                         "--proto", "udp")[0], 1)
+
+    def test_flow(self):
+        """a trace of a connection's next packet"""
+        self.assertIn("connection 17", self.ok("trace", "--flow", "17"))
+        self.ok("trace", "--flow", "17", "--in")
+        self.assertEqual([body for _, body in self.sent("POST")], [{"flow": 17}, {"dir": "in", "flow": 17}])
+        for wrong in (["--port", "web"], ["--in", "--out"], ["--dst", "10.0.0.4"]):
+            self.assertEqual(self.run_nereus("trace", "--flow", "17", *wrong)[0], 2)
+
     def test_packet(self):
         """a trace by fields is printed layer by layer"""
         out = self.ok("trace", "--port", "web", "--out", "--dst", "10.0.0.4", "--proto", "tcp", "--dport", "443",

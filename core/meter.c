@@ -136,10 +136,10 @@ void node_meters_update(struct node *n, uint32_t port)
     for (uint32_t i = conn_next(n->connections, port, 0); i; i = conn_next(n->connections, port, i)) {
         const struct conn *k = conn_get(n->connections, i);
         uint32_t owner = load_relaxed(&k->port);
-        if (load_relaxed(&k->meter) == 0)
+        if (!n->ports[owner].meters)
             continue;
         conn_port_lock(n->connections, owner);
-        if (k->live && k->port == owner)
+        if (k->live && k->port == owner && k->meter)
             meter_fold(n, k, i);
         conn_port_unlock(n->connections, owner);
     }

@@ -15,6 +15,7 @@ struct tracing {
     struct parsed pp;
     struct flow_key key;
     struct conn_flow answers[MAX_PASSES]; // of the connections that the packet would have opened on its way
+    struct flow_key openers[MAX_PASSES];  // and what opened them
     unsigned n_answers;
     struct trace *out;
 };
@@ -212,6 +213,21 @@ static void by_quoted_flow(struct tracing *t)
         settle(t, &xp, 0, &inner);
 }
 
+static bool same_key(const struct flow_key *a, const struct flow_key *b)
+{
+    return a->ip_version && memcmp(a, b, sizeof(*a)) == 0;
+}
+
+// The keys of a connection to be: has one that the packet opened before it got here taken one of them?
+static bool taken_by_itself(const struct tracing *t, const struct conn_flow flow[2])
+{
+    for (unsigned i = 0; i < t->n_answers; i++)
+        for (unsigned dir = 0; dir < 2; dir++)
+            if (same_key(&flow[dir].key, &t->openers[i]) || same_key(&flow[dir].key, &t->answers[i].key))
+                return true;
+    return false;
+}
+
 // [port lock] The binding that the walk takes is given back before anyone sees it.
 static void by_layers(struct tracing *t)
 {
@@ -222,9 +238,12 @@ static void by_layers(struct tracing *t)
     if (w.took_snat)
         snat_undo(&t->port->snat, &w.binding, t->pp.protocol);
     t->port->snat.exhausted = exhausted;
-    bool taken = reason == DROP_NONE && !stateless && conn_keys_taken(t->c.n->connections, w.flow, t->c.now / 1000000);
-    if (reason == DROP_NONE && !stateless && !taken)
+    bool taken = reason == DROP_NONE && !stateless &&
+                 (conn_keys_taken(t->c.n->connections, w.flow, t->c.now / 1000000) || taken_by_itself(t, w.flow));
+    if (reason == DROP_NONE && !stateless && !taken) {
+        t->openers[t->n_answers] = w.flow[w.opener].key;
         t->answers[t->n_answers++] = w.flow[!w.opener];
+    }
     if (reason != DROP_NONE)
         end(t, "dropped", reason);
     else if (taken)

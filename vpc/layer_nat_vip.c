@@ -106,15 +106,26 @@ static void translate(struct walk *w, bool self)
     set_ports(w, w->vip.client_port, w->vip.target_port, false);
 }
 
+// Does the answer look like another flow's? Of a packet that turns round the answer comes by twice, first as the guest
+// sends it, and from the same port to the same port it would look like the question.
+static bool answer_is_known(const struct walk *w, struct flow_key *answer, bool self)
+{
+    if (self && (memcmp(answer, &w->key, sizeof(*answer)) == 0 || w->env->key_taken(w->env->ctx, answer)))
+        return true;
+    answer->dir = FLOW_IN;
+    answer->realm = self ? REALM_SELF : REALM_VPC;
+    return w->env->key_taken(w->env->ctx, answer);
+}
+
 // The guest may talk to the target directly too, from the same port, or by another virtual IP: then their answers would
 // look alike, and this connection takes another source port.
 static void avoid_other_flows(struct walk *w, bool self)
 {
     struct flow_key answer;
     bool changeable = vip_protocol_has_ports(w->now.protocol) || is_icmp(&w->now);
-    for (unsigned tries = 0; flow_key_reply(&w->now, &answer) && changeable && tries < 16; tries++) {
-        answer.realm = self ? REALM_SELF : REALM_VPC;
-        if (!w->env->key_taken(w->env->ctx, &answer))
+    for (unsigned tries = 0; changeable && tries < 16 && flow_key_reply(&w->now, &answer); tries++) {
+        answer.dir = FLOW_OUT;
+        if (!answer_is_known(w, &answer, self))
             return;
         store_be16(&w->vip.client_port, (uint16_t)(1024 + w->env->random(w->env->ctx) % (65536 - 1024)));
         translate(w, self);

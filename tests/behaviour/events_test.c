@@ -193,8 +193,11 @@ static void o8_mappings(void **state)
     struct node_error e;
     unsigned refused = 0;
     for (unsigned i = 0; i < 400; i++) {
-        struct mapping m = {.vni = 100, .ip = {.b = {0xfd, [14] = (uint8_t)(i >> 8), [15] = (uint8_t)i}},
-                            .mac = PEER_MAC, .node = NODE_B, .epoch = 1};
+        struct mapping m = {.vni = 100,
+                            .ip = {.b = {0xfd, [14] = (uint8_t)(i >> 8), [15] = (uint8_t)i}},
+                            .mac = PEER_MAC,
+                            .node = NODE_B,
+                            .epoch = 1};
         refused += !node_mapping_put(l->a->node, &m, l->a->now, &e);
     }
     assert_in_range(refused, 100, 200);

@@ -454,6 +454,37 @@ static void t58_port(void **state)
     }
 }
 
+// From port 80 to port 80 the answer looks like the question, unless the source port is another on its way round.
+static void t58_one_port(void **state)
+{
+    struct lab *l = *state;
+    struct blueprint_vip *v = give_vip(&l->guest, VIP, PROTOCOL_ANY, 0);
+    give_target(&l->guest, v, G, 0);
+    allow_all_in(&l->guest);
+    put(l->a, &l->guest);
+    EACH_FAMILY(family)
+    for (unsigned i = 0; i < 2; i++) {
+        struct frame sent = start(protocols[i], family, G, 80, via(VIP, GATEWAY_MAC), 80);
+        for (int round = 0; round < 2; round++) {
+            send_guest(l, &sent);
+            struct frame at = expect_at(l->a, l->g);
+            assert_true(goes(&at, family, VIP, G));
+            assert_int_not_equal(view_of(&at).sport, 80);
+            struct frame answer = reply_to(&at, TCP_SYN | TCP_ACK);
+            frame_set_mac(&answer, GATEWAY_MAC, GUEST_MAC);
+            send_guest(l, &answer);
+            at = expect_at(l->a, l->g);
+            assert_true(goes(&at, family, VIP, G));
+            assert_int_equal(view_of(&at).sport, 80);
+            assert_int_equal(view_of(&at).dport, 80);
+            put(l->a, &l->guest);
+        }
+        struct frame gre = other(family, G, via(VIP, GATEWAY_MAC), 47, 20); // without ports there is no telling
+        send_guest(l, &gre);
+        expect_drop(l->a, l->g, COUNT_IN, DROP_TUPLE_IN_USE);
+    }
+}
+
 static void t58_neighbour(void **state)
 {
     struct lab *l = *state;
@@ -992,6 +1023,7 @@ int main(void)
         VIP_TEST("a target that is talked to directly as well gets another source port", same_target_twice),
         VIP_TEST("T58 a guest reaches itself by its own virtual IP", t58_itself),
         VIP_TEST("T58 by its own virtual IP the port is the target's and the guest's own rules decide", t58_port),
+        VIP_TEST("T58 a guest reaches itself from and to one port number", t58_one_port),
         VIP_TEST("T58 a guest reaches a target of the same node by a virtual IP", t58_neighbour),
         VIP_TEST("T58 a guest reaches itself by its own external virtual IP", t58_external),
         VIP_TEST("rules judge the virtual IP, not the target", rules_see_the_vip),

@@ -225,6 +225,13 @@ static void swap_policy(struct show *s)
     r->remote = (struct blueprint_remote){.kind = BLUEPRINT_REMOTE_SET, .set = set_id};
     r = draft_rule(d, "some", 3, BLUEPRINT_OUT, (uint8_t)below(s, 3), chance(s, 50) ? IPPROTO_UDP4 : IPPROTO_TCP4);
     rule_ports(d, r, (uint16_t)(2000 + below(s, 12)), 2011);
+    for (uint32_t i = 0; i < d->b.firewall.n_rules; i++) {
+        d->rules[i].meter = below(s, 4);
+        d->rules[i].log = chance(s, 50);
+    }
+    d->b.qos = (struct blueprint_qos){0};
+    if (chance(s, 30))
+        d->b.qos = (struct blueprint_qos){100000000, 100000000, 100000, 10000};
     d->b.firewall.tcp_strict = chance(s, 20);
     d->b.firewall.established_keep = chance(s, 20);
     d->b.limits.flows_max = 100 + below(s, 300);
@@ -285,6 +292,22 @@ static void be_born_or_die(struct show *s)
     s->births++;
 }
 
+static void look_at_use(struct node *n, uint32_t port)
+{
+    static struct meter_counter meters[METER_CLASSES];
+    struct table_use tables[NODE_TABLES];
+    struct port_use use;
+    struct flow_record record;
+    struct conn_stats stats;
+    node_meters_update(n, port);
+    node_meters(n, port, meters, METER_CLASSES);
+    node_tables(n, tables);
+    node_port_use(n, port, &use);
+    node_conn_stats(n, &stats);
+    while (node_flow_log_take(n, &record))
+        assert_in_range(record.kind, FLOW_RECORD_START, FLOW_RECORD_DENIED);
+}
+
 static void look(struct show *s)
 {
     struct node *n = s->c->lab.node;
@@ -304,6 +327,7 @@ static void look(struct show *s)
     node_port_counters(n, s->port[who], &ports);
     node_rule_counters(n, s->port[who], rules, ARRAY_LEN(rules));
     node_port_status(n, s->port[who], &status);
+    look_at_use(n, s->port[who]);
 }
 
 static void trace(struct show *s)
@@ -312,6 +336,9 @@ static void trace(struct show *s)
     struct frame f = any_packet(s, chance(s, 50) ? guests[who].end : others[below(s, 2)], some_end(s));
     struct trace t;
     struct node_error e;
+    struct trace_question staged = {.blueprint = &s->drafts[who].b, .frame = f.bytes, .len = f.len};
+    if (chance(s, 10))
+        node_trace_ask(s->c->lab.node, &staged, node_time(s), &t, &e);
     if (s->port[who] &&
         node_trace(s->c->lab.node, s->port[who], (uint8_t)below(s, 2), NULL, f.bytes, f.len, node_time(s), &t, &e))
         s->traces++;
@@ -373,6 +400,7 @@ static void set_the_scene(struct show *s)
     config.max_ports = PORTS + 1; // an index is used again at once
     config.max_connections = 1500;
     config.max_mappings = 512;
+    config.flow_log_records = 64;
     s->c = crowd_create(&config);
     s->started = crowd_clock();
     s->random = 99;
