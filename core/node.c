@@ -43,8 +43,8 @@ static uint32_t walk_link(void *ctx, const struct ip_addr *external)
 
 static bool key_taken(void *ctx, const struct flow_key *key)
 {
-    const struct node *n = ctx;
-    return flow_table_lookup(n->flows, key, flow_hash(n->secret, key)) != FLOW_NONE;
+    const struct node *n = ctx; // a trace asks too, whose thread has no quiescent states
+    return flow_table_find(n->flows, key, flow_hash(n->secret, key)) != FLOW_NONE;
 }
 
 static void open_tunnel(void *ctx, uint32_t tunnel, const struct ip_addr *address)

@@ -103,6 +103,103 @@ static void every_bit_counts(void **state)
     assert_true(flow_hash(&t, &k) != h);
 }
 
+// ---- T47: what a lookup costs is how many keys share its bucket, as flow_table takes buckets from the hash
+
+enum { BUCKETS = 1024, ATTACK = 4096 };
+
+static uint32_t bucket(const struct flow_secret *s, const struct flow_key *k)
+{
+    return (uint32_t)(((flow_hash(s, k) & 0xffffffff) * BUCKETS) >> 32);
+}
+
+// Keys that one finds in the bucket of a key looked up, times ATTACK.
+static uint64_t cost(const struct flow_secret *s, const struct flow_key *keys)
+{
+    static uint32_t in[BUCKETS];
+    uint64_t sum = 0;
+    memset(in, 0, sizeof(in));
+    for (unsigned i = 0; i < ATTACK; i++)
+        in[bucket(s, &keys[i])]++;
+    for (unsigned b = 0; b < BUCKETS; b++)
+        sum += (uint64_t)in[b] * in[b];
+    return sum;
+}
+
+static void random_keys(struct flow_key *keys)
+{
+    struct test_random r = {8};
+    for (unsigned i = 0; i < ATTACK; i++) {
+        keys[i] = key(4, IPPROTO_UDP4, (uint16_t)test_rand(&r), (uint16_t)test_rand(&r));
+        store_be32(keys[i].dst.b + 12, test_rand(&r));
+    }
+}
+
+static void colliding_keys_need_the_secret(void **state)
+{
+    static struct flow_key chosen[ATTACK], plain[ATTACK];
+    struct flow_secret known = secret(6);
+    struct flow_key k = key(4, IPPROTO_UDP4, 0, 53);
+    unsigned found = 0;
+    for (uint32_t i = 0; found < ATTACK; i++) { // the attacker's search, with the secret of another machine
+        store_be32(k.dst.b + 12, i >> 16);
+        store_be16(&k.sport, (uint16_t)i);
+        if (bucket(&known, &k) == 0)
+            chosen[found++] = k;
+    }
+    random_keys(plain);
+    assert_int_equal(cost(&known, chosen), (uint64_t)ATTACK * ATTACK); // there, one chain has them all
+    for (uint64_t seed = 100; seed < 132; seed++) {
+        struct flow_secret ours = secret(seed);
+        assert_true(cost(&ours, chosen) <= 2 * cost(&ours, plain));
+    }
+}
+
+// Patterns that need no search: counters, addresses in step with ports, single bits far apart, both ends equal.
+static struct flow_key pattern(unsigned which, uint32_t i)
+{
+    struct flow_key k = key(which % 2 ? 6 : 4, IPPROTO_TCP4, 1024, 80);
+    switch (which / 2) {
+    case 0:
+        store_be16(&k.sport, (uint16_t)i);
+        break;
+    case 1:
+        store_be32(k.dst.b + 12, i);
+        break;
+    case 2:
+        store_be32(k.dst.b + 12, i << 20);
+        break;
+    case 3:
+        store_be32(k.src.b + 12, i);
+        store_be32(k.dst.b + 12, 0u - i);
+        break;
+    case 4:
+        store_be32(k.src.b + 12, i);
+        store_be32(k.dst.b + 12, i);
+        store_be16(&k.sport, (uint16_t)i);
+        store_be16(&k.dport, (uint16_t)i);
+        break;
+    default:
+        k.src.b[i % 16] ^= (uint8_t)(i >> 4);
+        k.dst.b[15 - i % 16] ^= (uint8_t)(i >> 4);
+        k.sport ^= (uint16_t)(i % 16);
+    }
+    return k;
+}
+
+static void patterns_do_not_collide(void **state)
+{
+    static struct flow_key keys[ATTACK], plain[ATTACK];
+    random_keys(plain);
+    for (unsigned which = 0; which < 12; which++) {
+        for (uint32_t i = 0; i < ATTACK; i++)
+            keys[i] = pattern(which, i);
+        for (uint64_t seed = 200; seed < 216; seed++) {
+            struct flow_secret ours = secret(seed);
+            assert_true(cost(&ours, keys) <= 2 * cost(&ours, plain));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +207,9 @@ int main(void)
         {.name = "ICMP other than queries has no answer", .test_func = no_reply},
         {.name = "T14 at least 900 of 1000 flows have an outer port of their own", .test_func = ports_spread},
         {.name = "T47 every key bit and the secret change the hash", .test_func = every_bit_counts},
+        {.name = "T47 keys that collide under one secret cost no more than any under another",
+         .test_func = colliding_keys_need_the_secret},
+        {.name = "T47 keys in patterns cost no more than random ones", .test_func = patterns_do_not_collide},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
