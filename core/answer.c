@@ -28,12 +28,13 @@ void answer_error(struct context *c, struct port *port, struct packet *p, const 
     bool v4 = pp->ip_version == 4;
     counter_add(&counters_of(c, port)->drops[FLOW_OUT][reason], 1);
     capture(c, port->index, CAPTURE_DROP, reason, p);
-    const struct ip_addr *from = !g                    ? NULL
-                                 : v4 && g->has_v4     ? &g->v4
-                                 : !v4 && g->has_v6    ? &g->v6
-                                 : !v4                 ? &policy->gateway.link_local
-                                                       : NULL;
-    if (from && icmp_allowed(c, port) && icmp_make_error(p, pp, problem, load_relaxed(&port->mtu), from, &g->mac, &pp->src_mac))
+    const struct ip_addr *from = !g                 ? NULL
+                                 : v4 && g->has_v4  ? &g->v4
+                                 : !v4 && g->has_v6 ? &g->v6
+                                 : !v4              ? &policy->gateway.link_local
+                                                    : NULL;
+    if (from && icmp_allowed(c, port) &&
+        icmp_make_error(p, pp, problem, load_relaxed(&port->mtu), from, &g->mac, &pp->src_mac))
         send_answer(c, port, p);
     else
         packet_free(c, p);

@@ -320,7 +320,8 @@ bool external_control(struct context *c, uint32_t link, struct packet *p, const 
         control_arp(c, link, p);
         return true;
     }
-    bool nd = pp->protocol == IPPROTO_ICMP6 && pp->l4 && !(pp->flags & PARSE_FRAGMENT) && (pp->icmp_type == 135 || pp->icmp_type == 136);
+    bool nd = pp->protocol == IPPROTO_ICMP6 && pp->l4 && !(pp->flags & PARSE_FRAGMENT) &&
+              (pp->icmp_type == 135 || pp->icmp_type == 136);
     if (nd)
         control_nd(c, link, p, pp);
     return nd;

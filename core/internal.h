@@ -12,14 +12,14 @@
 
 #define MAX_WORKERS 16
 #define MAX_LINKS 4
-#define LOCK_EXTERNAL 256 // ENV lock of the external neighbours
+#define LOCK_EXTERNAL 256  // ENV lock of the external neighbours
 #define LOCK_FRAGMENTS 257 // and the next seven: fragments, by owner
 #define FRAGMENT_LOCKS 8
 #define EDGE_FRAGMENT_SETS 16   // by external address
 #define FRAGMENTS_HELD_MAX 1024 // packets that wait for a first fragment, in all sets
 #define WAITING_MAX 64
 
-struct token_bucket { // under the port's connection lock
+struct token_bucket {   // under the port's connection lock
     uint64_t filled_at; // ns
     uint32_t tokens;
 };
@@ -65,8 +65,8 @@ struct port {
     uint8_t paused;
     uint8_t any_mac; // anti-spoof off, or allowed addresses with MACs of their own: hits do not check the source MAC
     uint8_t limited; // any rate limit
-    struct fragments *fragments; // under its fragment lock; stays when the port goes
-    uint64_t mac;    // mac_word
+    struct fragments *fragments;                 // under its fragment lock; stays when the port goes
+    uint64_t mac;                                // mac_word
     struct port_counters *counters[MAX_WORKERS]; // each worker's own; set before the policy is
     struct port_limits limits;
     // Under the port's connection lock.
@@ -81,7 +81,7 @@ struct port {
     uint32_t index, mac_slot;
     uint8_t leaving; // removed, with packets perhaps still under way
     uint64_t applied_at;
-    uint64_t next_ra; // ns
+    uint64_t next_ra;     // ns
     struct watched stale; // documents refused for an old generation
     bool attached;
     char device_error[128];
@@ -107,7 +107,7 @@ struct kept_port { // zone "ports": an index belongs to a port across restarts, 
     uint32_t zero;
 };
 
-struct group { // packets on their way to one destination, handed over together
+struct group {  // packets on their way to one destination, handed over together
     uint8_t to; // enum transposition_to; XP_NOWHERE: empty
     uint32_t dest, port;
     uint8_t dir;
@@ -185,14 +185,14 @@ struct node {
     struct walk_env walk_env;
     struct slot_map mac_map; // (vni, mac) -> port
     struct mac_slot *macs;
-    struct port *ports;       // max_ports
+    struct port *ports; // max_ports
     struct kept_port *kept;
     struct worker *workers;
     struct external_link links[MAX_LINKS];
     struct fragments *edge_fragments; // EDGE_FRAGMENT_SETS
     uint32_t fragments_held;
     uint32_t last_generation;
-    struct policy *retired; // policies past their grace period, for the control thread to free
+    struct policy *retired;         // policies past their grace period, for the control thread to free
     struct meter_base *meter_bases; // by connection; NULL until a policy has classes
     struct flow_log *flow_log;      // NULL: none
     uint32_t event_port;            // where the next look for events begins, less one
@@ -224,12 +224,16 @@ static inline struct port_counters *counters_of(const struct context *c, const s
     return p->counters[c->worker];
 }
 
-static const uint8_t dir_of[] = {
-    [FROM_GUEST] = FLOW_OUT, [FROM_VPC] = FLOW_IN, [FROM_OUTSIDE] = FLOW_IN, [FROM_SERVICE] = FLOW_IN,
-    [FROM_SELF] = FLOW_IN};
-static const uint8_t realm_of[] = {
-    [FROM_GUEST] = REALM_VPC, [FROM_VPC] = REALM_VPC, [FROM_OUTSIDE] = REALM_OUTSIDE, [FROM_SERVICE] = REALM_SERVICE,
-    [FROM_SELF] = REALM_SELF};
+static const uint8_t dir_of[] = {[FROM_GUEST] = FLOW_OUT,
+                                 [FROM_VPC] = FLOW_IN,
+                                 [FROM_OUTSIDE] = FLOW_IN,
+                                 [FROM_SERVICE] = FLOW_IN,
+                                 [FROM_SELF] = FLOW_IN};
+static const uint8_t realm_of[] = {[FROM_GUEST] = REALM_VPC,
+                                   [FROM_VPC] = REALM_VPC,
+                                   [FROM_OUTSIDE] = REALM_OUTSIDE,
+                                   [FROM_SERVICE] = REALM_SERVICE,
+                                   [FROM_SELF] = REALM_SELF};
 
 static inline void count_received(const struct context *c, const struct port *p, uint8_t dir, uint32_t bytes)
 {
@@ -237,7 +241,7 @@ static inline void count_received(const struct context *c, const struct port *p,
     counter_add(&counters_of(c, p)->received_bytes[dir], bytes);
 }
 
-struct next_pass { // how a packet's way through a port ended
+struct next_pass {     // how a packet's way through a port ended
     struct port *port; // it goes on there; NULL: nowhere
     enum origin origin;
     enum drop reason; // it was dropped
@@ -258,7 +262,7 @@ struct next_pass forward(struct context *c, struct port *port, const struct flow
 // [miss.c] First packet, or one whose verdict is stale. *entry: current verdict to apply; or the reason.
 struct miss {
     enum drop reason;
-    uint32_t entry;                // flow entry to go on with, FLOW_NONE: the transposition below, without state
+    uint32_t entry; // flow entry to go on with, FLOW_NONE: the transposition below, without state
     struct transposition stateless;
     bool answer_reject;
 };
@@ -287,7 +291,7 @@ enum drop walk_again(struct context *c, struct port *port, const struct policy *
 // ---- send.c: each consumes the packet
 void send_to(struct context *c, struct port *port, uint8_t dir, uint8_t to, uint32_t dest, struct packet *p);
 void count_sent(struct context *c, struct port *port, uint8_t dir, uint32_t bytes); // without send_to; port may be NULL
-void send_answer(struct context *c, struct port *port, struct packet *p); // made here, to the guest
+void send_answer(struct context *c, struct port *port, struct packet *p);           // made here, to the guest
 void send_flush(struct context *c);
 void drop_packet(struct context *c, struct port *port, uint8_t dir, struct packet *p, enum drop reason);
 void encapsulate(struct context *c, uint32_t tunnel, uint32_t vni, uint64_t hash, uint8_t tos, struct packet *p);
@@ -332,8 +336,8 @@ void meter_fold(struct node *n, const struct conn *k, uint32_t index); // [port 
 // ---- flow_record.c
 // What the rules of a walk say besides the verdict.
 void marks_of(const struct node *n, const struct walk *w, uint32_t *meter, uint8_t *log);
-void log_start(const struct context *c, const struct conn *k, uint32_t index);            // [port lock]
-void log_end(struct node *n, const struct conn *k, uint32_t index, enum conn_end why); // [port lock]
+void log_start(const struct context *c, const struct conn *k, uint32_t index);                      // [port lock]
+void log_end(struct node *n, const struct conn *k, uint32_t index, enum conn_end why);              // [port lock]
 void log_denied(const struct context *c, struct port *port, const struct walk *w, enum drop reason, // [port lock]
                 uint32_t bytes);
 bool denials_make(struct node *n, struct port *port);
@@ -345,8 +349,7 @@ void events_look(struct context *c); // worker 0
 void event_refused(struct node *n, struct watched *w, const char *kind, uint32_t port, const char *text);
 // ---- fragment.c: virtual reassembly (engine/fragments.h)
 // A first fragment, before it is judged: DROP_NONE, or why it ends.
-enum drop fragment_first(struct context *c, struct port *port, const struct fragment_key *key,
-                         const struct parsed *pp);
+enum drop fragment_first(struct context *c, struct port *port, const struct fragment_key *key, const struct parsed *pp);
 // It was judged, or the rest is refused with a later one: those that waited follow (worker's `waiting`) or are dropped.
 void fragment_judged(struct context *c, struct port *port, enum origin origin, const struct fragment_key *key,
                      enum drop reason);

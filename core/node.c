@@ -142,8 +142,8 @@ struct node *node_create(const struct platform *platform, const struct node_conf
     n->edge_fragments = get(n, EDGE_FRAGMENT_SETS, sizeof(*n->edge_fragments));
     if (n->workers)
         n->workers[0].now = now;
-    if (!n->workers || !n->edge_fragments || !make_tables(n) || !make_ports(n) || !make_connections(n, now) || !make_links(n) ||
-        !make_log(n)) {
+    if (!n->workers || !n->edge_fragments || !make_tables(n) || !make_ports(n) || !make_connections(n, now) ||
+        !make_links(n) || !make_log(n)) {
         node_destroy(n);
         return NULL;
     }

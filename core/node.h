@@ -17,19 +17,19 @@
 
 struct node;
 
-struct node_external_link { // an edge's link to the outside
-    struct mac_addr mac;       // of the link: answers ARP and NS for external addresses
+struct node_external_link {            // an edge's link to the outside
+    struct mac_addr mac;               // of the link: answers ARP and NS for external addresses
     struct ip_prefix prefix4, prefix6; // on-link prefixes; len 0 = family absent
     struct ip_addr gateway4, gateway6; // unspecified = everything is on-link
     uint32_t mtu;
 };
 
 struct node_config {
-    struct ip_addr underlay;  // this node's IPv6 address
-    uint32_t underlay_mtu;    // IP MTU
-    uint32_t workers;         // 1..16
+    struct ip_addr underlay; // this node's IPv6 address
+    uint32_t underlay_mtu;   // IP MTU
+    uint32_t workers;        // 1..16
     uint32_t max_ports, max_connections, max_mappings;
-    bool keep_state;          // connections outlive the process
+    bool keep_state; // connections outlive the process
     bool allow_zero_udp_checksum;
     uint8_t outer_hop_limit;
     struct conn_timeouts timeouts;
@@ -54,7 +54,8 @@ struct node *node_create(const struct platform *platform, const struct node_conf
 // After the workers have stopped and everything deferred has run.
 void node_destroy(struct node *n);
 
-// ---- Documents [control]. The document is copied; all or nothing. Same generation/epoch and same content: OK, no effect.
+// ---- Documents [control]. The document is copied; all or nothing. Same generation/epoch and same content: OK, no
+// effect.
 bool node_blueprint_put(struct node *n, const struct blueprint *b, uint64_t now, uint64_t wall, struct node_error *e);
 bool node_blueprint_delete(struct node *n, const struct uuid *port, struct node_error *e);
 bool node_mapping_put(struct node *n, const struct mapping *m, uint64_t now, struct node_error *e);
@@ -84,8 +85,8 @@ enum { COUNT_OUT = 0, COUNT_IN = 1 };
 struct port_counters { // sums over workers; index: COUNT_OUT from the guest, COUNT_IN to the guest
     uint64_t received[2], received_bytes[2];
     uint64_t sent[2], sent_bytes[2];
-    uint64_t answered[2]; // ended in a local reply: the packet was the question
-    uint64_t consumed[2]; // taken by a local service
+    uint64_t answered[2];  // ended in a local reply: the packet was the question
+    uint64_t consumed[2];  // taken by a local service
     uint64_t generated[2]; // made here (answers, RA, ICMP errors); outside the conservation sum
     uint64_t hits[2], misses[2];
     uint64_t drops[2][DROP_COUNT];
@@ -130,7 +131,7 @@ struct rule_counter { // per rule of the policy in force; default rules come las
 unsigned node_rule_counters(struct node *n, uint32_t port, struct rule_counter *out, unsigned max);
 
 #define METER_CLASSES 256 // of one port, in its life
-struct meter_counter { // by direction, as the guest sees it; bytes of inner frames
+struct meter_counter {    // by direction, as the guest sees it; bytes of inner frames
     uint32_t class_;
     uint64_t packets[2], bytes[2];
 };
@@ -178,7 +179,7 @@ struct flow_info { // one connection
     struct flow_key key[2];
     uint8_t opener, state /* enum tcp_state */, class_, has[2];
     struct conn_binding nat;
-    const char *rule;          // id of the deciding firewall rule
+    const char *rule; // id of the deciding firewall rule
     uint64_t packets[2], bytes[2];
     uint32_t age_ms, idle_ms, timeout_s;
     struct transposition xp[2];
@@ -188,9 +189,9 @@ uint32_t node_flow_next(struct node *n, uint32_t port, uint32_t after, uint64_t 
 
 // Explains a packet without sending it, counting it or making state: what each layer said.
 struct trace {
-    enum drop reason;  // DROP_NONE: it passes
-    const char *verdict; // "sent", "delivered", "answered", "dropped", "consumed"
-    bool hit;          // an existing connection decided
+    enum drop reason;     // DROP_NONE: it passes
+    const char *verdict;  // "sent", "delivered", "answered", "dropped", "consumed"
+    bool hit;             // an existing connection decided
     struct trace_log log; // vpc/trace.h: n, steps[] {layer, result, detail}
     struct transposition xp;
     struct ip_addr tunnel; // node the packet would go to, for XP_TO_TUNNEL
@@ -201,10 +202,11 @@ bool node_trace(struct node *n, uint32_t port, uint8_t dir, const struct ip_addr
                 uint32_t len, uint64_t now, struct trace *out, struct node_error *e);
 
 struct trace_question {
-    uint32_t port;                     // index; not looked at with a blueprint
-    const struct blueprint *blueprint; // NULL, or what the port would have: as if it were in force, and nothing is applied
+    uint32_t port; // index; not looked at with a blueprint
+    const struct blueprint
+        *blueprint; // NULL, or what the port would have: as if it were in force, and nothing is applied
     uint8_t dir;
-    bool outside;                      // FLOW_IN: from an external link, not from the VPC
+    bool outside; // FLOW_IN: from an external link, not from the VPC
     struct ip_addr from;
     const uint8_t *frame;
     uint32_t len;
@@ -213,7 +215,13 @@ bool node_trace_ask(struct node *n, const struct trace_question *q, uint64_t now
                     struct node_error *e);
 
 // Capture points: the driver's `capture` is called for matching frames while set. port 0 = every port.
-enum capture_point { CAPTURE_FROM_GUEST = 1, CAPTURE_TO_GUEST = 2, CAPTURE_DROP = 4, CAPTURE_TO_UNDERLAY = 8, CAPTURE_FROM_UNDERLAY = 16 };
+enum capture_point {
+    CAPTURE_FROM_GUEST = 1,
+    CAPTURE_TO_GUEST = 2,
+    CAPTURE_DROP = 4,
+    CAPTURE_TO_UNDERLAY = 8,
+    CAPTURE_FROM_UNDERLAY = 16
+};
 void node_capture_set(struct node *n, uint32_t port, unsigned points);
 
 // Metadata: the port behind a service-side client address, NULL when none; and its document.

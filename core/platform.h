@@ -35,8 +35,8 @@ struct platform {
     // so that it can look up and keep fresh the next hop; close forgets it.
     void (*tunnel_open)(void *ctx, uint32_t tunnel, const struct ip_addr *node);
     void (*tunnel_close)(void *ctx, uint32_t tunnel);
-    // Sends encapsulated frames (encap_len bytes of outer headers are in place; outer Ethernet addresses and the outer UDP
-    // checksum are zero, for the driver to fill; a super-frame is split where the wire needs it). Returns how many
+    // Sends encapsulated frames (encap_len bytes of outer headers are in place; outer Ethernet addresses and the outer
+    // UDP checksum are zero, for the driver to fill; a super-frame is split where the wire needs it). Returns how many
     // were taken, the first ones; for the rest the driver frees them and tells why in *why.
     unsigned (*underlay_transmit)(void *ctx, unsigned worker, uint32_t tunnel, struct packet **packets, unsigned n,
                                   enum drop *why);

@@ -168,7 +168,8 @@ static void claim_bindings(struct node *n, struct port *port)
     for (uint32_t i = conn_next(n->connections, port->index, 0); i; i = conn_next(n->connections, port->index, i)) {
         conn_port_lock(n->connections, port->index);
         struct conn *k = conn_get(n->connections, i);
-        if (conn_stands(k, port->index) && k->nat.kind == CONN_NAT_SNAT && !snat_claim(&port->snat, &k->nat, k->protocol)) {
+        if (conn_stands(k, port->index) && k->nat.kind == CONN_NAT_SNAT &&
+            !snat_claim(&port->snat, &k->nat, k->protocol)) {
             k->nat.kind = CONN_NAT_NONE; // its end frees nothing: the port is another's
             conn_close(n->connections, i);
         }
@@ -277,7 +278,8 @@ static bool reserve_meters(struct node *n, struct port *port, const struct bluep
     if (meters_prepare(n, port, b, meters, &too_many))
         return true;
     return node_refuse(e, NODE_LIMIT, "/firewall/rules",
-                       too_many ? "more than 256 meter classes in the life of the port" : "not enough memory for meters");
+                       too_many ? "more than 256 meter classes in the life of the port"
+                                : "not enough memory for meters");
 }
 
 static bool reserve(struct node *n, struct port *port, const struct blueprint *b, struct snat_slice **slices,

@@ -143,8 +143,8 @@ static enum drop route_edge(struct context *c, const struct ip_addr *outer_src, 
         return *port ? DROP_NONE : DROP_UNKNOWN_PORT;
     }
     if (to) {
-        encapsulate(c, dst->tunnel, GENEVE_VNI_EDGE, flow_hash(n->secret, &(struct flow_key){.src = t.src, .dst = t.dst}),
-                    pp->tos, p);
+        encapsulate(c, dst->tunnel, GENEVE_VNI_EDGE,
+                    flow_hash(n->secret, &(struct flow_key){.src = t.src, .dst = t.dst}), pp->tos, p);
         send_to(c, NULL, FLOW_OUT, XP_TO_TUNNEL, dst->tunnel, p);
         return DROP_NONE;
     }
@@ -170,8 +170,7 @@ static bool fragment_goes_on(struct context *c, const struct ip_addr *from, stru
 {
     waited->n = 0;
     *reason = DROP_NONE;
-    return !(pp->flags & PARSE_FRAGMENT) ||
-           fragment_at_edge(c, from, p, pp, reason, waited, ports) == FRAGMENT_GO;
+    return !(pp->flags & PARSE_FRAGMENT) || fragment_at_edge(c, from, p, pp, reason, waited, ports) == FRAGMENT_GO;
 }
 
 static void receive_edge(struct context *c, const struct ip_addr *outer_src, struct packet *p)
@@ -268,7 +267,8 @@ static enum drop route_outside(struct context *c, struct packet *p, const struct
     const struct external_slot *dst = &n->tables.externals[to];
     if (dst->tunnel) {
         encapsulate(c, dst->tunnel, GENEVE_VNI_EDGE,
-                    flow_hash(n->secret, &(struct flow_key){.src = t.src, .dst = t.dst, .sport = t.src_port}), pp->tos, p);
+                    flow_hash(n->secret, &(struct flow_key){.src = t.src, .dst = t.dst, .sport = t.src_port}), pp->tos,
+                    p);
         send_to(c, NULL, FLOW_IN, XP_TO_TUNNEL, dst->tunnel, p);
         return DROP_NONE;
     }

@@ -86,8 +86,7 @@ static bool source_mac_is(const struct port *port, const void *mac)
 
 // Inlined: every hit goes through here.
 static inline struct next_pass forward_now(struct context *c, struct port *port, const struct flow_key *key,
-                                           const struct transposition *xp, uint64_t hash, uint8_t tos,
-                                           struct packet *p)
+                                           const struct transposition *xp, uint64_t hash, uint8_t tos, struct packet *p)
 {
     uint8_t dir = key->dir;
     struct node *n = c->n;
@@ -149,8 +148,8 @@ static struct next_pass apply(struct context *c, struct port *port, const struct
 }
 
 // What the gateway answers or refuses itself. True: the packet's end was decided (*refused: it was dropped).
-static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p,
-                    const struct parsed *pp, enum drop *refused)
+static bool gateway(struct context *c, struct port *port, enum origin origin, struct packet *p, const struct parsed *pp,
+                    enum drop *refused)
 {
     const struct policy *policy = load_acquire(&port->policy);
     uint8_t dir = dir_of[origin];

@@ -248,7 +248,8 @@ static bool makes_room(const struct conn_table *t, uint32_t index, uint64_t now_
 // Who has the key of that direction; 0: nobody.
 static uint32_t holder(const struct conn_table *t, const struct conn_flow *f)
 {
-    uint32_t found = f->key.ip_version ? flow_table_lookup(t->flows, &f->key, flow_hash(&t->secret, &f->key)) : FLOW_NONE;
+    uint32_t found =
+        f->key.ip_version ? flow_table_lookup(t->flows, &f->key, flow_hash(&t->secret, &f->key)) : FLOW_NONE;
     return found ? flow_table_entry(t->flows, found)->owner : 0;
 }
 

@@ -12,11 +12,12 @@
 //
 // Threads: everything marked [port lock] is called between conn_port_lock and conn_port_unlock of that
 // connection's port; a port's lists, timers and quota belong to that lock. Hits touch only flow_entry and flow_hot.
-// Never hold two port locks: ports share lock ids. Env locks: 0..127 ports, 194 quota; the flow table's are taken inside.
+// Never hold two port locks: ports share lock ids. Env locks: 0..127 ports, 194 quota; the flow table's are taken
+// inside.
 //
 // A record that ended is not used again before a grace period ends, like its entries. So a worker that found an entry
-// may lock its port afterwards and ask: conn_track says TCP_PASS_NEW of an ended connection (any protocol), conn_close and
-// conn_update leave it alone.
+// may lock its port afterwards and ask: conn_track says TCP_PASS_NEW of an ended connection (any protocol), conn_close
+// and conn_update leave it alone.
 #ifndef NEREUS_ENGINE_CONNECTION_H
 #define NEREUS_ENGINE_CONNECTION_H
 
@@ -28,16 +29,16 @@
 #define CONN_LOCK_PORTS 128u // env locks 0..127, by port index modulo this
 #define CONN_LOCK_QUOTA 194u
 
-enum conn_class { // worst first; eviction takes from the front. A record's class is looked at again when it is met
-    CONN_CLOSED,     // RST or both FINs
-    CONN_HALF_OPEN,  // TCP before the handshake ended
-    CONN_ONE_WAY,    // no reply seen (UDP, ICMP, other)
-    CONN_IDLE,       // two-way, silent longer than a quarter of its timeout
-    CONN_ACTIVE,     // never evicted
+enum conn_class {   // worst first; eviction takes from the front. A record's class is looked at again when it is met
+    CONN_CLOSED,    // RST or both FINs
+    CONN_HALF_OPEN, // TCP before the handshake ended
+    CONN_ONE_WAY,   // no reply seen (UDP, ICMP, other)
+    CONN_IDLE,      // two-way, silent longer than a quarter of its timeout
+    CONN_ACTIVE,    // never evicted
     CONN_CLASSES
 };
 
-enum conn_end { // why a connection ended
+enum conn_end {       // why a connection ended
     CONN_END_CLOSED,  // RST, both FINs, or another one took its place
     CONN_END_EXPIRED, // silence
     CONN_END_EVICTED, // it made room
@@ -51,13 +52,13 @@ enum conn_nat { // new ones at the end: records outlive the process
     CONN_NAT_FLOATING,
     CONN_NAT_SNAT,
     CONN_NAT_SERVICE,
-    CONN_NAT_HAIRPIN, // to the guest from itself by a virtual IP, which is `external`
-    CONN_NAT_VIP,     // external: the virtual IP. The target is in the opening direction's transposition
+    CONN_NAT_HAIRPIN,  // to the guest from itself by a virtual IP, which is `external`
+    CONN_NAT_VIP,      // external: the virtual IP. The target is in the opening direction's transposition
     CONN_NAT_ATTACHED, // to or from outside, untranslated: external is the guest's side
     CONN_NAT_KINDS
 };
 
-struct conn_binding { // what translation the connection holds; never renewed by a re-walk
+struct conn_binding {        // what translation the connection holds; never renewed by a re-walk
     struct ip_addr external; // the address that stands for the guest outside (SERVICE: the service-side address)
     uint16_t external_port;  // network order; ICMP: identifier; 0 where ports are not translated
     uint8_t kind;            // enum conn_nat
@@ -65,31 +66,32 @@ struct conn_binding { // what translation the connection holds; never renewed by
     uint32_t spare;
 };
 
-struct conn { // 128 bytes, plain data
-    uint32_t entry[2];    // by enum flow_dir; FLOW_NONE when that direction has none
-    uint32_t port;        // port index
-    uint8_t live;         // record in use
-    uint8_t opener;       // enum flow_dir of the first packet
-    uint8_t class_;       // enum conn_class: the list it is on
+struct conn {          // 128 bytes, plain data
+    uint32_t entry[2]; // by enum flow_dir; FLOW_NONE when that direction has none
+    uint32_t port;     // port index
+    uint8_t live;      // record in use
+    uint8_t opener;    // enum flow_dir of the first packet
+    uint8_t class_;    // enum conn_class: the list it is on
     uint8_t protocol;
     struct tcp_track tcp; // zero unless TCP
     struct conn_binding nat;
-    uint32_t rule, posture_rule; // index of the deciding rules in the policy of the opening or last re-walk; RULE_NONE = default
-    uint32_t opened;      // flow clock, ms
+    uint32_t rule,
+        posture_rule; // index of the deciding rules in the policy of the opening or last re-walk; RULE_NONE = default
+    uint32_t opened;  // flow clock, ms
     struct timer_link timer;
-    uint32_t next, prev;  // class list of the port
-    uint32_t check;       // guards the record across a restart
-    uint8_t strict;       // TCP window checks drop
-    uint8_t replied;      // a packet of the other direction was seen
-    uint8_t log;          // its end is to be logged
+    uint32_t next, prev; // class list of the port
+    uint32_t check;      // guards the record across a restart
+    uint8_t strict;      // TCP window checks drop
+    uint8_t replied;     // a packet of the other direction was seen
+    uint8_t log;         // its end is to be logged
     uint8_t spare;
-    uint32_t meter;       // class that its packets count for; 0 = none
+    uint32_t meter; // class that its packets count for; 0 = none
     uint8_t spare2[4];
 };
 _Static_assert(sizeof(struct conn) == 128, "two cache lines");
 
-// Seconds, at most 2,000,000 each. Defaults in conn_timeouts_default. A connection with a NAT binding of any kind has the
-// _nat ones. Half-closed TCP has the established timeout: one side may stay silent for long.
+// Seconds, at most 2,000,000 each. Defaults in conn_timeouts_default. A connection with a NAT binding of any kind has
+// the _nat ones. Half-closed TCP has the established timeout: one side may stay silent for long.
 struct conn_timeouts {
     uint32_t tcp_syn, tcp_syn_nat, tcp_established, tcp_closing, tcp_closing_nat;
     uint32_t udp_one_way, udp_two_way, udp_one_way_nat, udp_two_way_nat;
@@ -101,8 +103,8 @@ struct conn_table;
 
 struct conn_table_config {
     uint32_t max_connections;
-    uint32_t max_ports; // port indexes 1..max_ports-1
-    bool keep;          // records outlive the process
+    uint32_t max_ports;              // port indexes 1..max_ports-1
+    bool keep;                       // records outlive the process
     struct flow_secret fresh_secret; // used unless a kept one is found
     struct conn_timeouts timeouts;
     // Called under the port lock when a connection ends for any reason; its entries are still readable. It must not
@@ -133,7 +135,7 @@ bool conn_port_open(struct conn_table *t, uint32_t port, uint32_t guarantee, uin
 // Ends all connections of the port (T43 reset), or of a port that goes away.
 void conn_port_flush(struct conn_table *t, uint32_t port);
 
-struct conn_flow { // one direction to be
+struct conn_flow {       // one direction to be
     struct flow_key key; // key.ip_version 0: this direction has no entry
     struct transposition xp;
     uint32_t dependency, dependency_version;
@@ -164,9 +166,9 @@ static inline bool conn_stands(const struct conn *c, uint32_t port)
 
 // [port lock] Makes the connection, evicting a worse one of the same port if need be. flow[opener] has a key.
 // DROP_NONE; DROP_FLOW_LIMIT: cap reached or table full and nothing may be evicted; DROP_TUPLE_IN_USE: one of the keys
-// belongs to a live connection (look up first under the lock; one of class CONN_CLOSED, or that has no answers, is ended
-// instead); DROP_NO_MEMORY.
-// FLOW_TRACK is set on both entries of a TCP connection, and on the reply's entry of any other.
+// belongs to a live connection (look up first under the lock; one of class CONN_CLOSED, or that has no answers, is
+// ended instead); DROP_NO_MEMORY. FLOW_TRACK is set on both entries of a TCP connection, and on the reply's entry of
+// any other.
 enum drop conn_open(struct conn_table *t, const struct conn_spec *spec, uint64_t now_ms, uint32_t *index);
 // [port lock] Would conn_open say DROP_TUPLE_IN_USE?
 bool conn_keys_taken(const struct conn_table *t, const struct conn_flow flow[2], uint64_t now_ms);
@@ -207,11 +209,11 @@ enum conn_class conn_classify(const struct conn_table *t, const struct conn *c, 
 const char *conn_class_name(enum conn_class c);
 const char *conn_end_name(enum conn_end why);
 
-struct conn_stats { // relaxed counters
+struct conn_stats {                   // relaxed counters
     uint64_t opened, closed, expired; // closed: by RST, renewal, conn_close or flush
     uint64_t evicted[CONN_CLASSES];
-    uint64_t refused;                 // conn_open that did not make one
-    uint64_t adopted, adopt_failed;   // records of a former process; opened + adopted = those that ended + conn_count
+    uint64_t refused;               // conn_open that did not make one
+    uint64_t adopted, adopt_failed; // records of a former process; opened + adopted = those that ended + conn_count
 };
 void conn_table_stats(const struct conn_table *t, struct conn_stats *out);
 

@@ -93,7 +93,8 @@
     X(FLOW_LIMIT, "flow-limit", "the port's connection limit is reached") \
     X(RATE_LIMITED, "rate-limited", "beyond the port's bits or packets per second") \
     X(RATE_NEW, "rate-new", "beyond the port's new connections per second") \
-    X(TUPLE_IN_USE, "tuple-in-use", "another connection of the port has the same addresses and ports on the guest's side") \
+    X(TUPLE_IN_USE, "tuple-in-use", \
+      "another connection of the port has the same addresses and ports on the guest's side") \
     X(NO_MEMORY, "no-memory", "an allocation failed") \
     X(PORT_PAUSED, "port-paused", "the port is paused") \
     X(PORT_FULL, "port-full", "the guest's receive queue is full") \

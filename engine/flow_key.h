@@ -27,7 +27,7 @@ struct flow_key { // no padding: hashed and compared as bytes. Fields as they st
 _Static_assert(sizeof(struct flow_key) == FLOW_KEY_LEN, "the key has no holes");
 
 struct flow_secret { // drawn at boot; kept across a restart with the connections
-    uint64_t m[8]; // odd
+    uint64_t m[8];   // odd
 };
 
 static inline uint64_t flow_fold(uint64_t a, uint64_t b)

@@ -38,7 +38,7 @@ _Static_assert(sizeof(struct flow_entry) == 128, "two cache lines");
 
 enum flow_pipeline { FLOW_VPC = 1, FLOW_BRIDGE, FLOW_P4 };
 
-struct flow_hot { // written on hits by any worker: relaxed atomics only
+struct flow_hot {                // written on hits by any worker: relaxed atomics only
     uint64_t packets, bytes;     // bytes: inner frame bytes
     uint32_t generation;         // policy generation this verdict was made or confirmed under
     uint32_t dependency_version; // mapping version likewise
@@ -59,8 +59,8 @@ enum flow_entry_flags {
 
 struct flow_table;
 
-// capacity: entries (two per connection). Entries live in the zone "flows" with `keep`; buckets do not, and hot parts are
-// cleared. *kept says that former entries are there: all unpublished, for the owner to insert again or discard
+// capacity: entries (two per connection). Entries live in the zone "flows" with `keep`; buckets do not, and hot parts
+// are cleared. *kept says that former entries are there: all unpublished, for the owner to insert again or discard
 // (flow_table_adopt_done puts the rest on the free list). NULL when memory is short.
 struct flow_table *flow_table_create(const struct env *env, uint32_t capacity, bool keep, bool *kept);
 void flow_table_adopt_done(struct flow_table *t);
@@ -78,15 +78,16 @@ void flow_table_prefetch_bucket(const struct flow_table *t, uint64_t hash);
 uint32_t flow_table_prefetch_entry(const struct flow_table *t, uint64_t hash);
 bool flow_table_holds(const struct flow_table *t, uint32_t index, const void *key48);
 uint32_t flow_table_lookup(const struct flow_table *t, const void *key48, uint64_t hash);
-// The same for a thread that has no quiescent states: under the bucket's lock. The caller holds what keeps the owner from
-// removing the entry afterwards (vpc: the port's lock).
+// The same for a thread that has no quiescent states: under the bucket's lock. The caller holds what keeps the owner
+// from removing the entry afterwards (vpc: the port's lock).
 uint32_t flow_table_find(struct flow_table *t, const void *key48, uint64_t hash);
 
 // An unpublished entry to fill, FLOW_NONE when the pool is empty.
 uint32_t flow_table_entry_alloc(struct flow_table *t);
 void flow_table_entry_discard(struct flow_table *t, uint32_t index); // never published
 
-// Publishes; sets hash_low. Bucket and tag derive from the hash's low 32 bits alone. false: the key is there already, or overflow lines ran out; the entry stays the caller's.
+// Publishes; sets hash_low. Bucket and tag derive from the hash's low 32 bits alone. false: the key is there already,
+// or overflow lines ran out; the entry stays the caller's.
 bool flow_table_insert(struct flow_table *t, uint32_t index, uint64_t hash);
 // Publishes `index` in place of `old` (published, same key); old is freed after a grace period.
 void flow_table_replace(struct flow_table *t, uint32_t old, uint32_t index, uint64_t hash);

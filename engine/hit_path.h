@@ -91,7 +91,8 @@ static inline void hit_key_tail(struct flow_key *key, uint32_t ports, const stru
                                 uint8_t dir, uint8_t realm)
 {
     uint64_t w4 = ports | (uint64_t)port << 32;
-    uint64_t w5 = vni | (uint64_t)h->ip_version << 32 | (uint64_t)h->protocol << 40 | (uint64_t)dir << 48 | (uint64_t)realm << 56;
+    uint64_t w5 =
+        vni | (uint64_t)h->ip_version << 32 | (uint64_t)h->protocol << 40 | (uint64_t)dir << 48 | (uint64_t)realm << 56;
     whole_word(w4);
     whole_word(w5);
     __builtin_memcpy((uint8_t *)key + offsetof(struct flow_key, sport), &w4, 8);
@@ -193,8 +194,8 @@ static inline bool hit_parse_ip6(const struct packet *p, struct flow_key *key, s
 }
 
 // True: *key and *h are complete. False: SLOW, and their contents mean nothing.
-static inline bool hit_parse(const struct packet *p, uint32_t port, uint32_t vni, uint8_t dir, uint8_t realm, struct flow_key *key,
-                             struct hit *h)
+static inline bool hit_parse(const struct packet *p, uint32_t port, uint32_t vni, uint8_t dir, uint8_t realm,
+                             struct flow_key *key, struct hit *h)
 {
     if (!HIT_HAS(p, 0, HIT_L3 + 28))
         return false;

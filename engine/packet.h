@@ -31,14 +31,14 @@ struct packet {
     uint32_t room;     // contiguous writable bytes at data, used or not
     uint32_t headroom; // writable bytes before data
 
-    uint8_t csum;        // enum csum_mode
-    uint8_t gso_type;    // enum gso_type; not NONE: one super-frame of many segments
-    uint16_t gso_size;   // payload bytes per segment
-    uint16_t csum_start; // CSUM_PARTIAL: from data
+    uint8_t csum;         // enum csum_mode
+    uint8_t gso_type;     // enum gso_type; not NONE: one super-frame of many segments
+    uint16_t gso_size;    // payload bytes per segment
+    uint16_t csum_start;  // CSUM_PARTIAL: from data
     uint16_t csum_offset; // from csum_start
-    uint16_t encap_len;  // outer bytes in front of the inner frame, 0 if none; csum_* and gso_* describe the inner one
-    uint16_t vlan;       // driver's choice, e.g. an accelerated tag; 0 = none
-    uint32_t hash;       // flow hash for queue choice by the driver, 0 = not known
+    uint16_t encap_len;   // outer bytes in front of the inner frame, 0 if none; csum_* and gso_* describe the inner one
+    uint16_t vlan;        // driver's choice, e.g. an accelerated tag; 0 = none
+    uint32_t hash;        // flow hash for queue choice by the driver, 0 = not known
 
     void *driver; // the driver's own; the engine does not look
 };

@@ -123,8 +123,8 @@ static enum drop parse_ip4(const struct packet *p, struct view *v, struct parsed
     if (word & IP4_DF)
         out->flags |= PARSE_DF;
     if (word & (IP4_MF | IP4_OFFSET)) {
-        out->fragment = (struct ip_fragment){
-            load_be16(ip + 4), (uint16_t)((word & IP4_OFFSET) * 8), (uint16_t)(total - header), word & IP4_MF};
+        out->fragment = (struct ip_fragment){load_be16(ip + 4), (uint16_t)((word & IP4_OFFSET) * 8),
+                                             (uint16_t)(total - header), word & IP4_MF};
         enum drop d = judge_fragment(v, &out->fragment, header, &out->flags);
         if (d)
             return d;
@@ -349,7 +349,8 @@ static enum drop check_gso(const struct packet *p, const struct parsed *out)
 {
     if (likely(p->gso_type == GSO_NONE))
         return DROP_NONE;
-    if ((out->flags & PARSE_FRAGMENT) || !out->l4 || !hit_gso_fits(p, out->ip_version, out->protocol, out->l4, out->l4_payload_len))
+    if ((out->flags & PARSE_FRAGMENT) || !out->l4 ||
+        !hit_gso_fits(p, out->ip_version, out->protocol, out->l4, out->l4_payload_len))
         return DROP_BAD_GSO;
     return DROP_NONE;
 }

@@ -31,10 +31,10 @@ enum parse_flags {
     PARSE_FRAG_FIRST = 1 << 2, // fragment with offset 0 and more to come
     PARSE_FRAG_LATER = 1 << 3, // fragment with offset > 0: no L4 header
     PARSE_SOURCE_ROUTE = 1 << 4,
-    PARSE_ICMP_ERROR = 1 << 5,  // an ICMP error: `embedded` below may be set
-    PARSE_HAS_PORTS = 1 << 6,   // TCP, UDP, SCTP: sport and dport are real ports
-    PARSE_HAS_ICMP_ID = 1 << 7, // echo, timestamp: sport is the identifier
-    PARSE_DF = 1 << 8,          // IPv4 don't fragment
+    PARSE_ICMP_ERROR = 1 << 5,                            // an ICMP error: `embedded` below may be set
+    PARSE_HAS_PORTS = 1 << 6,                             // TCP, UDP, SCTP: sport and dport are real ports
+    PARSE_HAS_ICMP_ID = 1 << 7,                           // echo, timestamp: sport is the identifier
+    PARSE_DF = 1 << 8,                                    // IPv4 don't fragment
     PARSE_FRAGMENT = PARSE_FRAG_FIRST | PARSE_FRAG_LATER, // for tests of either
 };
 
@@ -56,8 +56,8 @@ struct parsed {
     uint16_t sport, dport; // network order. ICMP: sport = identifier (else 0), dport = htons(type << 8 | code).
                            // Neither: 0
     uint8_t icmp_type, icmp_code, tcp_flags;
-    uint32_t tcp_seq, tcp_ack; // host order
-    uint32_t l4_payload_len;   // TCP: bytes of data
+    uint32_t tcp_seq, tcp_ack;   // host order
+    uint32_t l4_payload_len;     // TCP: bytes of data
     struct ip_fragment fragment; // PARSE_FRAGMENT only
     struct mac_addr dst_mac, src_mac;
     struct ip_addr src, dst;

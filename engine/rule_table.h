@@ -26,9 +26,9 @@ struct rule_icmp {
 struct rule { // one rule as the compiler takes it. Lower priority number wins; at equal priority deny and
               // reject win over allow, then the lower index in the array
     uint32_t priority;
-    uint8_t action;    // enum rule_action
-    uint8_t ip_version; // 4, 6, 0 = both
-    uint16_t protocol; // 0..255, RULE_PROTO_ANY
+    uint8_t action;                      // enum rule_action
+    uint8_t ip_version;                  // 4, 6, 0 = both
+    uint16_t protocol;                   // 0..255, RULE_PROTO_ANY
     const struct rule_port_range *ports; // destination ports, for TCP, UDP, SCTP (and ANY: those three); n 0 = any
     uint32_t n_ports;
     const struct rule_icmp *icmp; // n 0 = any; only for protocol 1 or 58

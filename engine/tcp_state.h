@@ -18,31 +18,31 @@
     X(SYN_SENT, "syn-sent") \
     X(SYN_RECEIVED, "syn-received") \
     X(ESTABLISHED, "established") \
-    X(FIN_WAIT_1, "fin-wait-1")   /* opener's FIN seen */ \
-    X(FIN_WAIT_2, "fin-wait-2")   /* opener's FIN acknowledged */ \
-    X(CLOSE_WAIT, "close-wait")   /* responder's FIN seen */ \
-    X(LAST_ACK, "last-ack")       /* responder's FIN acknowledged, opener's not seen */ \
-    X(CLOSING, "closing")         /* both FINs seen, not both acknowledged */ \
-    X(TIME_WAIT, "time-wait")     /* both FINs acknowledged */ \
-    X(CLOSED, "closed")           /* RST */
+    X(FIN_WAIT_1, "fin-wait-1") /* opener's FIN seen */ \
+    X(FIN_WAIT_2, "fin-wait-2") /* opener's FIN acknowledged */ \
+    X(CLOSE_WAIT, "close-wait") /* responder's FIN seen */ \
+    X(LAST_ACK, "last-ack")     /* responder's FIN acknowledged, opener's not seen */ \
+    X(CLOSING, "closing")       /* both FINs seen, not both acknowledged */ \
+    X(TIME_WAIT, "time-wait")   /* both FINs acknowledged */ \
+    X(CLOSED, "closed")         /* RST */
 
 #define TCP_STATE_ENUM(id, name) TCP_STATE_##id,
 enum tcp_state { TCP_STATES(TCP_STATE_ENUM) TCP_STATE_COUNT };
 #undef TCP_STATE_ENUM
 const char *tcp_state_name(enum tcp_state state);
 
-struct tcp_track { // plain data, kept in the connection; side 0 opened it
-    uint8_t state;         // enum tcp_state
-    uint8_t seen;          // bit per side: a segment was seen
-    uint8_t fin_seen;      // bit per side; bit 4 + side: that FIN was acknowledged
-    uint8_t picked_up;     // opened by a segment without SYN: window checks off until both sides were seen
-    uint32_t end[2];       // per side: highest sequence number sent + length
-    uint32_t fin_end[2];   // per side: sequence number behind its FIN
+struct tcp_track {          // plain data, kept in the connection; side 0 opened it
+    uint8_t state;          // enum tcp_state
+    uint8_t seen;           // bit per side: a segment was seen
+    uint8_t fin_seen;       // bit per side; bit 4 + side: that FIN was acknowledged
+    uint8_t picked_up;      // opened by a segment without SYN: window checks off until both sides were seen
+    uint32_t end[2];        // per side: highest sequence number sent + length
+    uint32_t fin_end[2];    // per side: sequence number behind its FIN
     uint32_t max_window[2]; // largest window offered by the side, scaled by the largest legal shift
 };
 
 struct tcp_segment {
-    uint8_t side; // 0 opener, 1 responder
+    uint8_t side;  // 0 opener, 1 responder
     uint8_t flags; // TCP_SYN and so on (engine/parse.h)
     uint16_t window;
     uint32_t seq, ack, payload;
@@ -69,7 +69,8 @@ enum tcp_verdict tcp_track_segment(struct tcp_track *t, const struct tcp_segment
 static inline bool tcp_track_wants_all(const struct tcp_track *t)
 {
     return t->state == TCP_STATE_SYN_SENT || t->state == TCP_STATE_SYN_RECEIVED || t->state == TCP_STATE_FIN_WAIT_1 ||
-           t->state == TCP_STATE_CLOSE_WAIT || t->state == TCP_STATE_CLOSING || t->state == TCP_STATE_CLOSED || t->seen != 3;
+           t->state == TCP_STATE_CLOSE_WAIT || t->state == TCP_STATE_CLOSING || t->state == TCP_STATE_CLOSED ||
+           t->seen != 3;
 }
 
 #endif

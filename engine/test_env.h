@@ -119,8 +119,8 @@ static inline struct test_env *test_env_create(void)
 {
     struct test_env *t = calloc(1, sizeof(*t));
     t->fail_after = -1;
-    t->env = (struct env){t, test_env_alloc, test_env_free, test_env_zone, test_env_defer, test_env_lock,
-                          test_env_unlock};
+    t->env =
+        (struct env){t, test_env_alloc, test_env_free, test_env_zone, test_env_defer, test_env_lock, test_env_unlock};
     return t;
 }
 

@@ -11,7 +11,7 @@
 #define TIMER_LEVELS 4
 #define TIMER_SLOTS 64 // 64^4 ticks of 250 ms = 48 days
 
-struct timer_link { // one per item, in the caller's array; zero = not armed
+struct timer_link {      // one per item, in the caller's array; zero = not armed
     uint32_t next, prev; // item indexes; 0 = none
     uint32_t deadline;   // tick
     uint16_t slot;       // level * TIMER_SLOTS + slot + 1; 0 = not armed

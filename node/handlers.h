@@ -7,8 +7,9 @@
 
 #define HANDLERS(X) \
     X(get_health) \
-    X(get_healthz) X(get_readyz) X(get_version) X(get_counters) X(get_drop_reasons) X(get_metrics) X(put_blueprint) \
-        X(get_blueprint) X(list_blueprints) X(delete_blueprint) X(list_ports) X(get_port) X(get_port_rules) X(get_port_meters) \
+    X(get_healthz) \
+    X(get_readyz) X(get_version) X(get_counters) X(get_drop_reasons) X(get_metrics) X(put_blueprint) X(get_blueprint) \
+        X(list_blueprints) X(delete_blueprint) X(list_ports) X(get_port) X(get_port_rules) X(get_port_meters) \
             X(pause_port) X(resume_port) X(reset_port) X(put_mapping) X(get_mapping) X(list_mappings) X(post_mappings) \
                 X(put_address_set) X(get_address_set) X(list_address_sets) X(delete_address_set) \
                     X(post_external_mappings) X(list_external_mappings) X(put_edge_set) X(list_edge_sets) \

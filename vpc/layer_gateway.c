@@ -37,8 +37,8 @@ static enum drop metadata(struct walk *w)
 {
     if (!w->env->service_up || !w->policy->blueprint->gateway.metadata.enabled)
         return DROP_METADATA_OFF;
-    w->binding = (struct conn_binding){.kind = CONN_NAT_SERVICE,
-                                       .external = service_address(w->port, w->now.ip_version == 4)};
+    w->binding =
+        (struct conn_binding){.kind = CONN_NAT_SERVICE, .external = service_address(w->port, w->now.ip_version == 4)};
     w->xp.flags = XP_SRC_IP | XP_SRC_MAC | XP_DST_MAC;
     w->xp.src_ip = w->now.src = w->binding.external;
     w->xp.src_mac = w->policy->blueprint->gateway.mac;

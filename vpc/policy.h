@@ -36,7 +36,7 @@ struct policy {
     struct lpm *routes; // value: index into blueprint->routes
     uint32_t *sets;     // address set slots in use, counted
     uint32_t n_sets;
-    uint32_t generation; // node's own number, moves at every change of what the port may do
+    uint32_t generation;         // node's own number, moves at every change of what the port may do
     struct policy *next_retired; // core: waiting to be freed
 };
 
@@ -45,7 +45,7 @@ struct policy *policy_build(struct vpc_tables *t, const struct blueprint *b, str
 void policy_free(struct vpc_tables *t, struct policy *p);
 
 bool policy_same_subnet(const struct policy *p, const struct ip_addr *a, const struct ip_addr *b);
-bool policy_owns(const struct policy *p, const struct ip_addr *a); // one of l2.addresses
+bool policy_owns(const struct policy *p, const struct ip_addr *a);     // one of l2.addresses
 bool policy_attached(const struct policy *p, const struct ip_addr *a); // in an external subnet routed to the port
 // Name of the rule behind a compiled index, "default-in" and so on for RULE_NONE.
 const char *policy_rule_name(const struct policy_rules *r, uint32_t rule, enum flow_dir dir);

@@ -4,8 +4,8 @@
 // segments of the old connection never meet a new one.
 //
 // State belongs to the port, not to its policy: it outlives blueprints, and a port that some slice of the address had
-// before a change and has after it is the same port, taken or resting. Threads: under the port's connection lock, except
-// snat_prepare and snat_discard (control thread).
+// before a change and has after it is the same port, taken or resting. Threads: under the port's connection lock,
+// except snat_prepare and snat_discard (control thread).
 #ifndef NEREUS_VPC_SNAT_H
 #define NEREUS_VPC_SNAT_H
 
@@ -18,15 +18,15 @@ enum snat_protocol { SNAT_TCP, SNAT_UDP, SNAT_ICMP, SNAT_PROTOCOLS };
 
 struct snat_slice {
     struct ip_addr address;
-    uint16_t first, last; // host order
-    bool live;            // in the policy in force; a dead slice only waits for its last connections
-    uint32_t used[SNAT_PROTOCOLS]; // ports taken, quarantine included
+    uint16_t first, last;            // host order
+    bool live;                       // in the policy in force; a dead slice only waits for its last connections
+    uint32_t used[SNAT_PROTOCOLS];   // ports taken, quarantine included
     uint64_t *taken[SNAT_PROTOCOLS]; // bitmap
     struct snat_rest {
         uint32_t freed_ms;
         uint16_t port;
         uint16_t zero;
-    } *resting; // TCP ports in quarantine: a ring as long as the slice
+    } * resting; // TCP ports in quarantine: a ring as long as the slice
     uint32_t rest_head, rest_count;
 };
 

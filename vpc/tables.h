@@ -22,7 +22,7 @@ struct tunnel { // a remote node
 
 struct mapping_slot {
     struct mapping m;
-    uint32_t tunnel; // 0: the mapping's node is this node
+    uint32_t tunnel;     // 0: the mapping's node is this node
     uint64_t changed_at; // ns
 };
 
@@ -35,8 +35,8 @@ struct vtep_slot { // node that may send frames of a VNI
 
 struct external_slot { // where packets to an external address go
     struct external_mapping m;
-    uint32_t tunnel; // 0: local
-    uint32_t port;   // local port index when tunnel is 0
+    uint32_t tunnel;  // 0: local
+    uint32_t port;    // local port index when tunnel is 0
     bool from_policy; // made by a local port's blueprint, not by the mapping stream
 };
 
@@ -53,10 +53,10 @@ struct edge_slot {
 struct address_set_slot {
     struct uuid id;
     uint64_t generation;
-    struct lpm *members; // swapped whole
+    struct lpm *members;     // swapped whole
     struct ip_prefix *cidrs; // control only
     uint32_t n_cidrs, users; // control only: policies that name it
-    bool present; // false: only named by a policy, empty
+    bool present;            // false: only named by a policy, empty
 };
 
 struct vpc_tables_config {
@@ -80,7 +80,7 @@ struct vpc_tables {
     struct address_set_slot *sets;
     uint32_t external_count[129]; // linked externals by prefix length; control only
     uint64_t external_lengths[2]; // bit n: there are some of length n < 128
-    uint32_t outside_version; // moves when anything about external addresses or edges changes
+    uint32_t outside_version;     // moves when anything about external addresses or edges changes
 };
 
 bool vpc_tables_init(struct vpc_tables *t, const struct env *env, const struct vpc_tables_config *config);
@@ -89,7 +89,8 @@ void vpc_tables_fini(struct vpc_tables *t);
 enum put_result { PUT_OK, PUT_UNCHANGED, PUT_STALE, PUT_CONFLICT, PUT_FULL, PUT_ABSENT };
 
 enum put_result mapping_put(struct vpc_tables *t, const struct mapping *m, uint64_t now);
-uint32_t mapping_lookup(const struct vpc_tables *t, uint32_t vni, const struct ip_addr *ip); // slot, 0 = none; tombstones are none
+uint32_t mapping_lookup(const struct vpc_tables *t, uint32_t vni,
+                        const struct ip_addr *ip); // slot, 0 = none; tombstones are none
 bool vtep_good(const struct vpc_tables *t, uint32_t vni, const struct ip_addr *node, uint64_t now);
 
 // Can external addresses come as this prefix (len over the 16-byte form)? Lookups try each length in use, so not all

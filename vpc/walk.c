@@ -30,10 +30,8 @@ static uint16_t largest_segment(const struct policy *p, bool v4)
 static void keep(struct walk *w, enum flow_dir dir, const struct flow_key *key)
 {
     struct conn_flow *f = &w->flow[dir];
-    *f = (struct conn_flow){.key = *key,
-                            .xp = w->xp,
-                            .dependency = w->dependency,
-                            .dependency_version = w->dependency_version};
+    *f = (struct conn_flow){
+        .key = *key, .xp = w->xp, .dependency = w->dependency, .dependency_version = w->dependency_version};
     if (key->protocol == IPPROTO_TCP4) {
         f->xp.flags |= XP_CLAMP_MSS;
         f->mss = largest_segment(w->policy, key->ip_version == 4);

@@ -49,20 +49,20 @@ struct walk {
     bool rewalk;       // `binding` (and `vip`) are held by a live connection
     bool skip_rules;   // re-walk of an established connection under `established: keep`
     uint32_t now_ms;
-    struct flow_key key; // the opening packet as it came; key.realm says from where
+    struct flow_key key;   // the opening packet as it came; key.realm says from where
     struct trace_log *log; // or NULL
 
     // Out.
     struct conn_binding binding;
-    struct vip_binding vip; // with binding.kind CONN_NAT_VIP
+    struct vip_binding vip;   // with binding.kind CONN_NAT_VIP
     struct conn_flow flow[2]; // by enum flow_dir
     uint32_t rule, posture_rule;
     bool answer_reject; // the deciding rule says reject
     uint8_t took_snat;  // `binding` was taken from a slice by this walk: release it if the connection is not made
 
     // Between layers: the pass under way.
-    uint8_t dir;    // direction of this pass
-    bool reply;     // it simulates the answer
+    uint8_t dir;         // direction of this pass
+    bool reply;          // it simulates the answer
     struct flow_key now; // the tuple as the layers so far made it
     struct transposition xp;
     const struct blueprint_target *target; // what the router chose (outbound)
@@ -89,10 +89,10 @@ extern const struct layer layer_gateway, layer_posture, layer_firewall, layer_ro
 enum drop walk_route(struct walk *w);
 // [layer_nat_vip.c] Virtual IPs. Is the opening packet one for a virtual IP?
 bool walk_to_vip(const struct walk *w);
-enum drop vip_out(struct walk *w);     // opened by the guest
-enum drop vip_in(struct walk *w);      // opened from outside
-void vip_reply(struct walk *w);        // the answer, either way: the virtual IP again
-void walk_to_self(struct walk *w);     // the packet turns round to the port's inbound side
+enum drop vip_out(struct walk *w); // opened by the guest
+enum drop vip_in(struct walk *w);  // opened from outside
+void vip_reply(struct walk *w);    // the answer, either way: the virtual IP again
+void walk_to_self(struct walk *w); // the packet turns round to the port's inbound side
 static inline bool walk_leads_outside(const struct walk *w)
 {
     return w->target->kind == BLUEPRINT_TARGET_EXTERNAL || w->target->kind == BLUEPRINT_TARGET_NAT;

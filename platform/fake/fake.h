@@ -38,7 +38,7 @@ struct fake {
     struct platform platform;
     struct node *node;
     struct ip_addr address; // of the node
-    uint64_t now, wall; // ns, s
+    uint64_t now, wall;     // ns, s
     uint64_t random_state;
 
     struct fake_call *calls;
@@ -71,7 +71,7 @@ void fake_crash(struct fake *f);
 // Ends everything; asserts that no packet leaked.
 void fake_destroy(struct fake *f);
 
-void fake_quiesce(struct fake *f); // workers were quiescent: runs what was deferred
+void fake_quiesce(struct fake *f);              // workers were quiescent: runs what was deferred
 void fake_advance(struct fake *f, uint64_t ms); // moves time, ticking as a worker would
 
 struct packet *fake_packet(struct fake *f, const void *frame, uint32_t len); // a driver's packet holding a copy
@@ -84,7 +84,7 @@ void fake_service(struct fake *f, const void *frame, uint32_t len);
 const struct fake_call *fake_next(struct fake *f);
 // Carries underlay frames that no test has looked at between nodes, until all is quiet.
 void fake_pump(struct fake **nodes, unsigned n);
-void fake_forget(struct fake *f); // all calls so far
+void fake_forget(struct fake *f);  // all calls so far
 void fake_discard(struct fake *f); // and gives back their memory, for tests with very many of them
 
 #endif

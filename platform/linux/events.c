@@ -40,7 +40,8 @@ static bool event_allowed(struct linux_platform *l, unsigned *suppressed)
     return allowed;
 }
 
-void linux_event_count(struct linux_platform *l, const char *kind, uint32_t port, uint64_t count, const char *format, ...)
+void linux_event_count(struct linux_platform *l, const char *kind, uint32_t port, uint64_t count, const char *format,
+                       ...)
 {
     unsigned suppressed;
     if (!l->config.event || !event_allowed(l, &suppressed))

@@ -113,8 +113,8 @@ struct linux_platform {
 
 // events.c
 #define linux_event(l, kind, port, ...) linux_event_count(l, kind, port, 1, __VA_ARGS__)
-void linux_event_count(struct linux_platform *l, const char *kind, uint32_t port, uint64_t count, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+void linux_event_count(struct linux_platform *l, const char *kind, uint32_t port, uint64_t count, const char *format,
+                       ...) __attribute__((format(printf, 5, 6)));
 uint64_t linux_now(void); // monotonic, ns
 void linux_wake(int eventfd);
 

@@ -11,7 +11,6 @@ const struct mac_addr GUEST_MAC = {{2, 0, 0, 0, 0, 3}};
 const struct mac_addr PEER_MAC = {{2, 0, 0, 0, 0, 4}};
 const struct mac_addr GATEWAY_MAC = {{2, 0, 0, 0, 0, 1}};
 
-
 const struct end G = {MAC_OF(3), "10.0.0.3", "fd00::3"};
 const struct end P = {MAC_OF(4), "10.0.0.4", "fd00::4"};
 const struct end OUTSIDE = {MAC_OF(1), "203.0.113.9", "2001:db8:9::9"};
@@ -41,8 +40,8 @@ struct ip_prefix prefix(const char *text)
 struct mac_addr mac(const char *text)
 {
     struct mac_addr m;
-    assert_int_equal(sscanf(text, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &m.b[0], &m.b[1], &m.b[2], &m.b[3], &m.b[4], &m.b[5]),
-                     6);
+    assert_int_equal(
+        sscanf(text, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &m.b[0], &m.b[1], &m.b[2], &m.b[3], &m.b[4], &m.b[5]), 6);
     return m;
 }
 
@@ -69,22 +68,18 @@ void draft_init(struct draft *d, uint8_t id, uint32_t vni, const char *v4, const
     d->subnets[0] = prefix("10.0.0.0/24");
     d->subnets[1] = prefix("fd00::/64");
     d->dns[0] = ip("10.0.0.2");
-    b->gateway = (struct blueprint_gateway){.mac = GATEWAY_MAC,
-                                            .has_v4 = true,
-                                            .has_v6 = true,
-                                            .v4 = ip("10.0.0.1"),
-                                            .v6 = ip("fd00::1"),
-                                            .subnets = d->subnets,
-                                            .n_subnets = 2,
-                                            .dhcp4 = {.enabled = true,
-                                                      .lease_s = 3600,
-                                                      .dns = d->dns,
-                                                      .n_dns = 1,
-                                                      .domain = "",
-                                                      .hostname = "guest"},
-                                            .dhcp6 = {.enabled = true, .lease_s = 3600, .domain = ""},
-                                            .ra = {.enabled = true},
-                                            .metadata = {.enabled = true, .document = "{}"}};
+    b->gateway = (struct blueprint_gateway){
+        .mac = GATEWAY_MAC,
+        .has_v4 = true,
+        .has_v6 = true,
+        .v4 = ip("10.0.0.1"),
+        .v6 = ip("fd00::1"),
+        .subnets = d->subnets,
+        .n_subnets = 2,
+        .dhcp4 = {.enabled = true, .lease_s = 3600, .dns = d->dns, .n_dns = 1, .domain = "", .hostname = "guest"},
+        .dhcp6 = {.enabled = true, .lease_s = 3600, .domain = ""},
+        .ra = {.enabled = true},
+        .metadata = {.enabled = true, .document = "{}"}};
     b->posture = (struct blueprint_posture){.out = d->posture_out, .in = d->posture_in};
     b->firewall = (struct blueprint_firewall){.default_out_allow = true, .rules = d->rules};
     b->routes = d->routes;
@@ -106,8 +101,8 @@ struct blueprint_rule *draft_rule(struct draft *d, const char *id, uint32_t prio
                                   uint16_t proto)
 {
     struct blueprint_rule *r = &d->rules[d->b.firewall.n_rules++];
-    *r = (struct blueprint_rule){
-        .id = id, .prio = prio, .dir = dir, .action = action, .proto = proto, .stateful = true};
+    *r =
+        (struct blueprint_rule){.id = id, .prio = prio, .dir = dir, .action = action, .proto = proto, .stateful = true};
     return r;
 }
 
@@ -136,7 +131,8 @@ void rule_cidr(struct draft *d, struct blueprint_rule *r, const char *cidr)
 
 void draft_floating(struct draft *d, const char *external, const char *internal)
 {
-    d->floating[d->b.nat.n_floating++] = (struct blueprint_floating){.external = ip(external), .internal = ip(internal)};
+    d->floating[d->b.nat.n_floating++] =
+        (struct blueprint_floating){.external = ip(external), .internal = ip(internal)};
 }
 
 void draft_snat(struct draft *d, const char *address, uint16_t first, uint16_t last)
@@ -147,11 +143,8 @@ void draft_snat(struct draft *d, const char *address, uint16_t first, uint16_t l
 struct blueprint_vip *draft_vip(struct draft *d, const char *address, uint16_t protocol, uint16_t port)
 {
     struct blueprint_vip *v = &d->vips[d->b.n_lb];
-    *v = (struct blueprint_vip){.id = "vip",
-                                .address = ip(address),
-                                .protocol = protocol,
-                                .port = port,
-                                .targets = d->targets[d->b.n_lb++]};
+    *v = (struct blueprint_vip){
+        .id = "vip", .address = ip(address), .protocol = protocol, .port = port, .targets = d->targets[d->b.n_lb++]};
     return v;
 }
 
@@ -518,7 +511,8 @@ void check_conservation(struct fake *f)
         }
         uint32_t listed = 0;
         struct flow_info info;
-        for (uint32_t k = node_flow_next(f->node, i, 0, f->now, &info); k; k = node_flow_next(f->node, i, k, f->now, &info))
+        for (uint32_t k = node_flow_next(f->node, i, 0, f->now, &info); k;
+             k = node_flow_next(f->node, i, k, f->now, &info))
             listed++;
         assert_int_equal(listed, flows(f, i));
     }

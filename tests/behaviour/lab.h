@@ -48,7 +48,7 @@ struct draft {
 void draft_init(struct draft *d, uint8_t id, uint32_t vni, const char *v4, const char *v6, struct mac_addr mac);
 void draft_guest(struct draft *d); // G
 struct blueprint_rule *draft_rule(struct draft *d, const char *id, uint32_t prio, uint8_t dir, uint8_t action,
-                                  uint16_t proto); // any remote, any port
+                                  uint16_t proto);                                         // any remote, any port
 void rule_ports(struct draft *d, struct blueprint_rule *r, uint16_t first, uint16_t last); // adds a range
 void rule_icmp(struct draft *d, struct blueprint_rule *r, int type, int code);
 void rule_cidr(struct draft *d, struct blueprint_rule *r, const char *cidr); // adds
@@ -77,7 +77,12 @@ struct end {
     struct mac_addr mac;
     const char *v4, *v6;
 };
-#define MAC_OF(n) {{2, 0, 0, 0, 0, n}}
+#define MAC_OF(n) \
+    { \
+        { \
+            2, 0, 0, 0, 0, n \
+        } \
+    }
 extern const struct end G, P, OUTSIDE; // OUTSIDE: 203.0.113.9, 2001:db8:9::9
 
 struct frame {
@@ -100,11 +105,12 @@ struct end via(struct end e, struct mac_addr mac); // the same end behind anothe
 
 // Sends, then says what came: the single packet call since, or none.
 void send_guest(struct lab *l, const struct frame *f);
-void receive_vpc(struct lab *l, const struct frame *inner); // from node B in VNI 100
+void receive_vpc(struct lab *l, const struct frame *inner);                   // from node B in VNI 100
 const struct fake_call *expect_underlay(struct fake *f, struct ip_addr node); // asserts that it is the only one
 const struct fake_call *expect_deliver(struct fake *f, uint32_t port);
 void expect_nothing(struct fake *f);
-void expect_drop(struct fake *f, uint32_t port, int dir, enum drop reason); // one more than at the last call, nothing out
+void expect_drop(struct fake *f, uint32_t port, int dir,
+                 enum drop reason); // one more than at the last call, nothing out
 uint64_t drops(struct fake *f, uint32_t port, int dir, enum drop reason);
 uint32_t flows(struct fake *f, uint32_t port); // connections of the port
 void check_conservation(struct fake *f);
@@ -129,6 +135,9 @@ void expect_same_frame(const struct fake_call *c, const struct frame *f);
 // The frame inside Geneve is f with these MAC addresses.
 void expect_inner(const struct fake_call *c, struct frame f, struct mac_addr dst, struct mac_addr src);
 
-#define TEST(text, fn) {text, fn, lab_setup, lab_teardown, NULL}
+#define TEST(text, fn) \
+    { \
+        text, fn, lab_setup, lab_teardown, NULL \
+    }
 
 #endif

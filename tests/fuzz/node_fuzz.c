@@ -88,7 +88,8 @@ static void start(void)
     node_mapping_put(f->node, &m, f->now, &e);
     m.ip = (struct ip_addr){.b = {0xfd, [15] = 4}};
     node_mapping_put(f->node, &m, f->now, &e);
-    struct edge_set edges = {.prefix = {v4(198, 51, 100, 0), 120}, .nodes = (struct ip_addr[]){self, peer}, .n_nodes = 2};
+    struct edge_set edges = {
+        .prefix = {v4(198, 51, 100, 0), 120}, .nodes = (struct ip_addr[]){self, peer}, .n_nodes = 2};
     node_edge_set_put(f->node, &edges, &e);
     struct external_mapping x = {
         .address = v4(198, 51, 100, 8), .protocol = PROTOCOL_ANY, .ports = {0, 65535}, .node = peer, .epoch = 1};

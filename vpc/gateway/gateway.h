@@ -26,7 +26,7 @@ enum gateway_verdict {
 // Precomputed from a blueprint, which must outlive it.
 struct gateway {
     const struct blueprint *b;
-    struct ip_addr link_local; // fe80::/64 with the EUI-64 of the gateway MAC (RFC 4291 appendix A)
+    struct ip_addr link_local;     // fe80::/64 with the EUI-64 of the gateway MAC (RFC 4291 appendix A)
     struct ip_addr guest4, guest6; // first address of each family; unspecified if none
 };
 void gateway_init(struct gateway *g, const struct blueprint *b);
@@ -39,8 +39,8 @@ extern const struct ip_addr metadata_v4, metadata_v6;
 struct gateway_note {
     char text[128];
 };
-enum gateway_verdict gateway_out(const struct gateway *g, struct packet *p, const struct parsed *pp,
-                                 enum drop *reason, struct gateway_note *note);
+enum gateway_verdict gateway_out(const struct gateway *g, struct packet *p, const struct parsed *pp, enum drop *reason,
+                                 struct gateway_note *note);
 // To the guest, from overlay or outside, after NAT (pp's addresses are the guest's own). GATEWAY_PASS or DROP.
 enum gateway_verdict gateway_in(const struct gateway *g, const struct packet *p, const struct parsed *pp,
                                 enum drop *reason);
