@@ -76,7 +76,7 @@ void node_receive_underlay(struct node *n, unsigned worker, struct packet **pack
 void node_receive_external(struct node *n, unsigned worker, uint32_t link, struct packet **packets, unsigned count,
                            uint64_t now);
 void node_receive_service(struct node *n, unsigned worker, struct packet **packets, unsigned count, uint64_t now);
-// Timers: expiry, router advertisements, announcements. Call at least each 250 ms while ports exist. Returns the
+// Timers: expiry, router advertisements, next hops. Call at least each 250 ms while ports exist. Returns the
 // time (ns) when it wants to be called next.
 uint64_t node_tick(struct node *n, unsigned worker, uint64_t now, uint64_t wall);
 
