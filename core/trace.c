@@ -289,6 +289,8 @@ static void pass(struct tracing *t, const struct ip_addr *from)
     if (!decided && !by_gateway(t)) {
         if (fragment)
             end_at(t, "demux", DROP_FRAGMENT_ORPHAN);
+        else if (error && (t->pp.flags & PARSE_FRAGMENT)) // what it quotes may be in another piece
+            end_at(t, "demux", DROP_FRAGMENT);
         else if (error)
             by_quoted_flow(t);
         else

@@ -71,8 +71,10 @@ static inline void threads_quiesce(struct threads *t, unsigned thread)
     __atomic_store_n(&t->seen[thread], __atomic_load_n(&t->epoch, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
     pthread_mutex_lock(&t->defer_lock);
     uint64_t safe = THREADS_OFFLINE;
-    for (unsigned i = 0; i < THREADS_MAX; i++)
-        safe = MIN(safe, __atomic_load_n(&t->seen[i], __ATOMIC_ACQUIRE));
+    for (unsigned i = 0; i < THREADS_MAX; i++) {
+        uint64_t seen = __atomic_load_n(&t->seen[i], __ATOMIC_ACQUIRE); // once: MIN would load it twice
+        safe = MIN(safe, seen);
+    }
     struct deferred_call *due = NULL, **end = &due;
     while (t->first && t->first->epoch <= safe) {
         *end = t->first;
