@@ -62,7 +62,8 @@ static struct flow_record of_connection(const struct node *n, const struct conn 
         r.has[dir] = 1;
         r.packets[dir] = load_relaxed(&hot->packets);
         r.bytes[dir] = load_relaxed(&hot->bytes);
-        generation = MAX(generation, load_relaxed(&hot->generation));
+        uint32_t judged = load_relaxed(&hot->generation);
+        generation = MAX(generation, judged);
     }
     // The rule's number means something only in the policy that gave it.
     if (policy && generation >= policy->generation)

@@ -106,15 +106,16 @@ static bool names_lease(const struct dhcp4_question *q, const struct ip_addr *le
     return !q->has_requested || memcmp(q->requested, lease->b + 12, 4) == 0;
 }
 
-// RFC 2131 section 4.1, last paragraphs.
+// RFC 2131 section 4.1, last paragraphs. A ciaddr counts in an ACK only, where it has been found to be the guest's own.
 static void choose_destination(const struct dhcp4_question *q, uint8_t type, const struct ip_addr *lease,
                                struct reply *r)
 {
+    bool has_address = type == DHCP4_ACK && !is_zero4(q->ciaddr);
     r->to_mac = q->chaddr;
-    if (type == DHCP4_NAK || (is_zero4(q->ciaddr) && ((q->flags[0] & 0x80) || q->type == DHCP4_INFORM))) {
+    if (type == DHCP4_NAK || (!has_address && ((q->flags[0] & 0x80) || q->type == DHCP4_INFORM))) {
         r->to = gateway_ip4_broadcast;
         r->to_mac = gateway_mac_broadcast;
-    } else if (!is_zero4(q->ciaddr)) {
+    } else if (has_address) {
         r->to = ip_from_v4(q->ciaddr);
     } else {
         r->to = *lease;
@@ -174,6 +175,15 @@ static enum gateway_verdict answer_request(struct ask *a, const struct dhcp4_que
     return answer(a, q, names_lease(q, &a->g->guest4) ? DHCP4_ACK : DHCP4_NAK);
 }
 
+// The address that asks for settings must be one that the guest may have, whatever anti-spoof is set to.
+static enum gateway_verdict answer_inform(struct ask *a, const struct dhcp4_question *q)
+{
+    struct ip_addr own = ip_from_v4(q->ciaddr);
+    if (!is_zero4(q->ciaddr) && !gateway_address_allowed(a->g, &own, NULL, BLUEPRINT_OUT))
+        return refused(a, DROP_DHCP_INVALID);
+    return answer(a, q, DHCP4_ACK);
+}
+
 enum gateway_verdict gateway_dhcp4_out(struct ask *a)
 {
     const struct blueprint *b = a->g->b;
@@ -199,7 +209,7 @@ enum gateway_verdict gateway_dhcp4_out(struct ask *a)
     case DHCP4_REQUEST:
         return answer_request(a, &q);
     case DHCP4_INFORM:
-        return answer(a, &q, DHCP4_ACK);
+        return answer_inform(a, &q);
     case DHCP4_OFFER:
     case DHCP4_ACK:
     case DHCP4_NAK:

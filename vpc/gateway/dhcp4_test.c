@@ -305,6 +305,27 @@ static void networkd(void **state)
     expect_drop(send_broadcast(&w, &m), DROP_DHCP_IGNORED);
 }
 
+// Found by fuzzing: an offer was sent to whatever address the client claimed to have.
+static void foreign_client_address(void **state)
+{
+    struct world w;
+    struct message m;
+    struct reply r;
+    world_init(&w);
+    struct ip_addr own = test_v4(10, 0, 0, 3), foreign = test_v4(127, 254, 202, 94);
+    begin(&m, 0, foreign.b + 12);
+    ADD(&m, 53, DISCOVER);
+    end(&m, 300);
+    struct answer a = send_broadcast(&w, &m);
+    read_reply(&a, &r);
+    expect_header(&a, &r, 0, test_v4(0, 0, 0, 0), own, own, &guest_mac);
+    done(&a);
+    begin(&m, 0, foreign.b + 12);
+    ADD(&m, 53, INFORM);
+    end(&m, 300);
+    expect_drop(send_broadcast(&w, &m), DROP_DHCP_INVALID);
+}
+
 static void windows(void **state)
 {
     struct world w;
@@ -616,6 +637,7 @@ int main(void)
         {.name = "T3 O4 dhclient: discover, request, renew, rebind, wrong address, release", .test_func = dhclient},
         {.name = "T3 O4 udhcpc: discover by broadcast, request, decline", .test_func = udhcpc},
         {.name = "T3 O4 systemd-networkd: the subnet's mask when asked, another server's lease", .test_func = networkd},
+        {.name = "T3 a client address that is not the guest's is not answered to", .test_func = foreign_client_address},
         {.name = "O4 Windows: inform is acknowledged without lease, option 249 when asked", .test_func = windows},
         {.name = "O4 option 121 has the default route first and grows to what fits", .test_func = more_routes},
         {.name = "O4 long options never overflow the answer", .test_func = long_options},
