@@ -285,8 +285,9 @@ static void pass(struct tracing *t, const struct ip_addr *from)
     // A later fragment does as its first one did, which nobody can tell here.
     bool fragment = t->pp.flags & PARSE_FRAG_LATER, error = t->pp.flags & PARSE_ICMP_ERROR;
     conn_port_lock(n->connections, index);
-    bool decided = t->pp.ip_version && !fragment && !error && by_connection(t);
-    if (!decided && !by_gateway(t)) {
+    bool first = t->pp.flags & PARSE_FRAG_FIRST; // fragments see the gateway before the flow table
+    bool decided = (first && by_gateway(t)) || (t->pp.ip_version && !fragment && !error && by_connection(t));
+    if (!decided && (first || !by_gateway(t))) {
         if (fragment)
             end_at(t, "demux", DROP_FRAGMENT_ORPHAN);
         else if (error && (t->pp.flags & PARSE_FRAGMENT)) // what it quotes may be in another piece
