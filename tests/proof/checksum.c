@@ -48,7 +48,7 @@ static bool delta_is_the_difference(void)
 }
 
 static bool adjusted_verifies(void) // a right field stays right: field = ~(m + r), adjusted = ~(m' + r)
-{
+{                                   // unless all is zero, which no header is: then RFC 1624 gives the other zero
     static const uint16_t rest[] = {0, 1, 0x00ff, 0x1234, 0x7fff, 0x8000, 0xfffe, 0xffff};
     for (unsigned i = 0; i < ARRAY_LEN(rest); i++)
         for (uint32_t m = 0; m < 0x10000; m++) {
@@ -57,7 +57,7 @@ static bool adjusted_verifies(void) // a right field stays right: field = ~(m + 
                 uint16_t field = (uint16_t)~plus((uint16_t)m, rest[i]);
                 uint16_t delta = plus((uint16_t)~m, (uint16_t)n); // checksum_delta of one word, shown next to it
                 uint16_t adjusted = checksum_adjust(field, delta);
-                wrong |= plus(plus((uint16_t)n, rest[i]), adjusted) != 0xffff; // the receiver's test
+                wrong |= (n || rest[i]) && plus(plus((uint16_t)n, rest[i]), adjusted) != 0xffff; // the receiver's test
             }
             if (wrong)
                 return false;
@@ -134,9 +134,11 @@ static bool add_reads_its_range(void)
     return !wrong;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     proof("checksum: adjust is RFC 1624 equation 3, all 2^32 fields and deltas", adjust_is_equation_3);
+    if (argc > 1 && strcmp(argv[1], "fast") == 0)
+        return proof_end();
     proof("checksum: a delta is the difference and its reverse undoes it, all 2^32", delta_is_the_difference);
     proof("checksum: a right field stays right, all 2^32 changes, 8 sums of the rest", adjusted_verifies);
     proof("checksum: a field that is not 0xffff never becomes 0xffff, all 2^32", never_both_zeros);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MPL-2.0
-// Read by Frama-C's Eva, not compiled: hit_parse, or geneve_parse with PARSER_GENEVE, over a frame of each length up to LENGTHS, all bytes and all
-// metadata unknown, in an object of exactly that many bytes. Eva reports each read that may leave it.
+// Read by Frama-C's Eva, not compiled: hit_parse, or geneve_parse with PARSER_GENEVE, over a frame of each length up to
+// LENGTHS, all bytes and all metadata unknown, in an object of exactly that many bytes. Eva reports each read that may
+// leave it.
 #include <__fc_builtin.h>
 #include <stdlib.h>
 
